@@ -386,6 +386,7 @@ soak_seconds ?= 240
 soak_kills ?= 5000
 soak_run_kills ?= 300
 soak_socket_kills ?= 2000
+soak_socket_seeds ?= 2000
 soak_properties ?= 10
 soak_inputs ?= 1000000
 
@@ -407,6 +408,8 @@ soak: setup build
 	UNRACK_RPC_KILLS=$(soak_kills) cargo test -q --profile ci -p unrack-rpc --test it kills::
 	cargo build -q --profile ci -p unrack-socket-preload
 	UNRACK_SOCKET_KILLS=$(soak_socket_kills) cargo test -q --profile ci -p unrack-socket --test it -- --exact kills::whoever_is_killed_leaves_nothing
+	UNRACK_SOCKET_SEED=$$RANDOM UNRACK_SOCKET_SEEDS=$(soak_socket_seeds) cargo test -q --profile ci -p unrack-socket --test it fuzz::
+	UNRACK=$(release)/unrack UNRACK_INSTALL=$$((EUID == 0)) tests/sockets/programs.sh
 	cargo build -q --profile ci -p unrack-preload
 	cargo test -q --workspace --profile ci --test it -- --test-threads 1 --ignored swap:: fast_books::
 	UNRACK_RUN_KILLS=$(soak_run_kills) UNRACK_RUN_KILLS_SEED=$$RANDOM \

@@ -1,9 +1,32 @@
 //! Calls that pass bytes.
 
 use crate::next;
+use crate::ready::from_timespec;
 use libc::{c_int, c_void, iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t, timespec};
+use std::time::Instant;
 use unrack_socket::kernel::{self, fail};
-use unrack_socket::{Pieces, close, has, options, recv, send, zerocopy};
+use unrack_socket::memory::{self, Touch};
+use unrack_socket::{Pieces, close, handover, has, options, recv, send, zerocopy};
+
+/// Returns true if a list of buffers can be read.
+fn is_list(list: *const iovec, count: usize) -> bool {
+    memory::allows(Touch::Read, list.cast(), count.saturating_mul(size_of::<iovec>()))
+}
+
+/// Returns true if a message can be reached, and its list of buffers read.
+fn is_message(access: Touch, message: *const msghdr) -> bool {
+    if !memory::allows(access, message.cast(), size_of::<msghdr>()) {
+        return false;
+    }
+    // SAFETY: it can be read.
+    let (list, count) = unsafe { ((*message).msg_iov, (*message).msg_iovlen) };
+    list.is_null() || is_list(list, count)
+}
+
+/// Returns true if there are so many messages.
+fn are_messages(messages: *const mmsghdr, count: u32) -> bool {
+    memory::allows(Touch::Write, messages.cast(), (count as usize).saturating_mul(size_of::<mmsghdr>()))
+}
 
 fn one(base: *const c_void, bytes: usize) -> [iovec; 1] {
     [iovec { iov_base: base.cast_mut(), iov_len: bytes }]
@@ -15,16 +38,18 @@ fn one(base: *const c_void, bytes: usize) -> [iovec; 1] {
 /// As `read(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn read(fd: c_int, to: *mut c_void, bytes: usize) -> ssize_t {
-    if !has(fd) {
+    // A `read` of no bytes does not wait, a `recv` of none does.
+    if !has(fd) || bytes == 0 {
         // SAFETY: the caller's own arguments.
         return unsafe { next::read(fd, to, bytes) };
     }
     // SAFETY: the caller's own arguments.
-    let native = |most: usize| unsafe { libc::syscall(libc::SYS_read, fd, to, bytes.min(most)) as ssize_t };
-    recv::recv(fd, Pieces::new(&one(to, bytes)), 0, |most, flags| match flags {
-        0 => native(most),
+    let native = || unsafe { libc::syscall(libc::SYS_read, fd, to, bytes) as ssize_t };
+    let pieces = one(to, bytes);
+    recv::recv(fd, Pieces::unchecked(&pieces, Touch::Write), 0, |done, most, flags| match flags {
+        0 if done == 0 && most >= bytes => native(),
         // SAFETY: the caller's own arguments.
-        _ => unsafe { kernel::recv(fd, to.cast(), bytes.min(most), flags) },
+        _ => unsafe { kernel::recv(fd, to.cast::<u8>().wrapping_add(done), (bytes - done).min(most), flags) },
     })
 }
 
@@ -45,14 +70,13 @@ pub unsafe extern "C-unwind" fn recvfrom(
         // SAFETY: the caller's own arguments.
         return unsafe { next::recvfrom(fd, to, bytes, flags, from, length) };
     }
-    let native = |most: usize, more: c_int| {
+    let native = |done: usize, most: usize, more: c_int| {
+        let (to, bytes) = (to.cast::<u8>().wrapping_add(done), (bytes - done).min(most));
         // SAFETY: the caller's own arguments.
-        unsafe {
-            libc::syscall(libc::SYS_recvfrom, fd, to, bytes.min(most), flags | more, from, length) as ssize_t
-        }
+        unsafe { libc::syscall(libc::SYS_recvfrom, fd, to, bytes, flags | more, from, length) as ssize_t }
     };
-    let got = recv::recv(fd, Pieces::new(&one(to, bytes)), flags, native);
-    if got >= 0 && !from.is_null() && !length.is_null() {
+    let got = recv::recv(fd, Pieces::unchecked(&one(to, bytes), Touch::Write), flags, native);
+    if got >= 0 && !from.is_null() && memory::allows(Touch::Write, length.cast(), size_of::<socklen_t>()) {
         // SAFETY: a stream has no address beside its bytes: the kernel says so by a length of zero.
         unsafe { *length = 0 };
     }
@@ -124,24 +148,35 @@ fn check(bytes: usize, room: usize) {
     }
 }
 
+/// Returns true if the kernel refuses a list of buffers: it is too long, cannot be read, or has buffers of negative length.
+pub(crate) fn is_refused(list: *const iovec, count: usize) -> bool {
+    let is_list = count <= libc::UIO_MAXIOV as usize && is_list(list, count);
+    // SAFETY: so many buffers can be read.
+    !is_list || (0..count).any(|i| unsafe { (*list.add(i)).iov_len } > isize::MAX as usize)
+}
+
 /// Wraps `readv(2)`.
 ///
 /// # Safety
 /// As `readv(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn readv(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
-    if !has(fd) || count <= 0 || count > libc::UIO_MAXIOV {
+    if !has(fd) || count <= 0 || is_refused(list, count as usize) {
         // SAFETY: the caller's own arguments.
         return unsafe { next::readv(fd, list, count) };
     }
     // SAFETY: the caller's list.
-    let pieces = Pieces::new(unsafe { std::slice::from_raw_parts(list, count as usize) });
-    recv::recv(fd, pieces, 0, |most, flags| {
+    let pieces = Pieces::unchecked(unsafe { std::slice::from_raw_parts(list, count as usize) }, Touch::Write);
+    if pieces.left() == 0 {
+        // SAFETY: the caller's own arguments.
+        return unsafe { next::readv(fd, list, count) };
+    }
+    recv::recv(fd, pieces, 0, |done, most, flags| {
         // SAFETY: all zeros are an empty message.
         let mut message = unsafe { std::mem::zeroed::<msghdr>() };
         (message.msg_iov, message.msg_iovlen) = (list.cast_mut(), count as _);
         // SAFETY: a message of our own around the caller's buffers.
-        unsafe { receive(fd, &mut message, most, flags) }
+        unsafe { receive(fd, &mut message, done, most, flags) }
     })
 }
 
@@ -151,54 +186,73 @@ pub unsafe extern "C-unwind" fn readv(fd: c_int, list: *const iovec, count: c_in
 /// As `recvmsg(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-    if !has(fd) || message.is_null() {
+    if !has(fd) || !is_message(Touch::Write, message) {
         // SAFETY: the caller's own arguments.
         return unsafe { next::recvmsg(fd, message, flags) };
     }
     // SAFETY: the caller's message.
     let message = unsafe { &mut *message };
-    if flags & libc::MSG_ERRQUEUE != 0 {
+    if flags & libc::MSG_ERRQUEUE != 0 && !options::is_unix(fd) {
         // SAFETY: the caller's message.
         return unsafe { zerocopy::report(fd, message, flags) };
     }
     let list = message.msg_iov;
     let count = if list.is_null() { 0 } else { message.msg_iovlen };
+    if is_refused(list, count) {
+        // SAFETY: the caller's own arguments.
+        return unsafe { next::recvmsg(fd, message, flags) };
+    }
     // SAFETY: the caller's list; empty if there is none.
     let pieces = unsafe { std::slice::from_raw_parts(if count == 0 { [].as_ptr() } else { list }, count) };
     let mut asked_kernel = false;
     let (room, control) = (message.msg_namelen, message.msg_controllen);
     let asked = (&raw mut asked_kernel, &raw mut *message);
-    let got = recv::recv(fd, Pieces::new(pieces), flags, |most, more| {
+    let native = |done: usize, most: usize, more: c_int| {
         // SAFETY: both outlive the call.
         let (asked, message) = unsafe { (&mut *asked.0, &mut *asked.1) };
         *asked = true;
         (message.msg_namelen, message.msg_controllen) = (room, control);
         // SAFETY: the caller's message.
-        unsafe { receive(fd, message, most, flags | more) }
-    });
+        unsafe { receive(fd, message, done, most, flags | more) }
+    };
+    let got = match control {
+        0 => recv::recv(fd, Pieces::unchecked(pieces, Touch::Write), flags, native),
+        _ => recv::recv_beside(fd, Pieces::unchecked(pieces, Touch::Write), flags, native),
+    };
     if got >= 0 && !asked_kernel {
         (message.msg_namelen, message.msg_controllen, message.msg_flags) = (0, 0, 0);
+    }
+    if got >= 0 {
         // SAFETY: the caller's room.
         unsafe { options::tell_inq(fd, message, control) };
     }
     got
 }
 
-/// Receives a message from the kernel, of at most `most` bytes.
+/// Receives a message from the kernel behind `done` bytes of the buffers, of at most `most` bytes.
 ///
 /// # Safety
 /// As `recvmsg(2)`.
-unsafe fn receive(fd: c_int, message: &mut msghdr, most: usize, flags: c_int) -> ssize_t {
-    if most == usize::MAX {
+pub(crate) unsafe fn receive(
+    fd: c_int,
+    message: &mut msghdr,
+    done: usize,
+    most: usize,
+    flags: c_int,
+) -> ssize_t {
+    if done == 0 && most == usize::MAX {
         // SAFETY: the caller's promise.
         return unsafe { kernel::recvmsg(fd, message, flags) };
     }
     let (list, count) = (message.msg_iov, message.msg_iovlen);
     // SAFETY: the caller's list.
     let mut short = unsafe { std::slice::from_raw_parts(list, count) }.to_vec();
-    let mut left = most;
+    let (mut skip, mut left) = (done, most);
     for piece in &mut short {
-        piece.iov_len = piece.iov_len.min(left);
+        let first = skip.min(piece.iov_len);
+        skip -= first;
+        piece.iov_base = piece.iov_base.cast::<u8>().wrapping_add(first).cast();
+        piece.iov_len = (piece.iov_len - first).min(left);
         left -= piece.iov_len;
     }
     message.msg_iov = short.as_mut_ptr();
@@ -208,7 +262,8 @@ unsafe fn receive(fd: c_int, message: &mut msghdr, most: usize, flags: c_int) ->
     got
 }
 
-/// Wraps `recvmmsg(2)`: a stream has one message.
+/// Wraps `recvmmsg(2)`. As the kernel, it looks at the time after each message only, and an error after the first message is
+/// that of a later call.
 ///
 /// # Safety
 /// As `recvmmsg(2)`.
@@ -220,16 +275,39 @@ pub unsafe extern "C-unwind" fn recvmmsg(
     flags: c_int,
     timeout: *mut timespec,
 ) -> c_int {
-    if !has(fd) || count == 0 {
+    if !has(fd) || count == 0 || !are_messages(messages, count) {
         // SAFETY: the caller's own arguments.
         return unsafe { next::recvmmsg(fd, messages, count, flags, timeout) };
     }
-    // SAFETY: the caller's first message.
-    let first = unsafe { &mut *messages };
-    // SAFETY: the caller's own message.
-    let got = unsafe { recvmsg(fd, &raw mut first.msg_hdr, flags & !libc::MSG_WAITFORONE) };
-    first.msg_len = got.max(0) as u32;
-    if got < 0 { -1 } else { 1 }
+    // SAFETY: the caller's time.
+    let Ok(most) = (unsafe { from_timespec(timeout) }) else { return fail(libc::EINVAL) as c_int };
+    let deadline = most.and_then(|most| Instant::now().checked_add(most));
+    let (mut done, mut flags) = (0, flags);
+    // The kernel takes no more at a time (`UIO_MAXIOV`).
+    let count = (count as usize).min(libc::UIO_MAXIOV as usize);
+    while done < count {
+        // SAFETY: the caller's messages.
+        let next = unsafe { &mut *messages.add(done) };
+        // SAFETY: the caller's own message.
+        let got = unsafe { recvmsg(fd, &raw mut next.msg_hdr, flags & !libc::MSG_WAITFORONE) };
+        if got < 0 {
+            break;
+        }
+        next.msg_len = got as u32;
+        done += 1;
+        if flags & libc::MSG_WAITFORONE != 0 {
+            flags |= libc::MSG_DONTWAIT;
+        }
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if let Some(left) = left {
+            // SAFETY: the caller's time.
+            unsafe { *timeout = kernel::to_timespec(left) };
+        }
+        if left.is_some_and(|left| left.is_zero()) || next.msg_hdr.msg_flags & libc::MSG_OOB != 0 {
+            break;
+        }
+    }
+    if done == 0 { -1 } else { done as c_int }
 }
 
 /// Wraps `write(2)`.
@@ -244,7 +322,7 @@ pub unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, bytes: usi
     }
     // SAFETY: the caller's own arguments.
     let native = || unsafe { libc::syscall(libc::SYS_write, fd, from, bytes) as ssize_t };
-    send::send(fd, Pieces::new(&one(from, bytes)), 0, native)
+    send::send(fd, Pieces::unchecked(&one(from, bytes), Touch::Read), 0, native)
 }
 
 /// Wraps `sendto(2)`.
@@ -266,7 +344,7 @@ pub unsafe extern "C-unwind" fn sendto(
     }
     // SAFETY: the caller's own arguments.
     let native = || unsafe { libc::syscall(libc::SYS_sendto, fd, from, bytes, flags, to, length) as ssize_t };
-    send::send(fd, Pieces::new(&one(from, bytes)), flags, native)
+    send::send(fd, Pieces::unchecked(&one(from, bytes), Touch::Read), flags, native)
 }
 
 /// Wraps `send(2)`.
@@ -285,14 +363,15 @@ pub unsafe extern "C-unwind" fn send(fd: c_int, from: *const c_void, bytes: usiz
 /// As `writev(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn writev(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
-    if !has(fd) || count <= 0 || count > libc::UIO_MAXIOV {
+    if !has(fd) || count <= 0 || is_refused(list, count as usize) {
         // SAFETY: the caller's own arguments.
         return unsafe { next::writev(fd, list, count) };
     }
     // SAFETY: the caller's own arguments.
     let native = || unsafe { libc::syscall(libc::SYS_writev, fd, list, count) as ssize_t };
     // SAFETY: the caller's list.
-    send::send(fd, Pieces::new(unsafe { std::slice::from_raw_parts(list, count as usize) }), 0, native)
+    let pieces = unsafe { std::slice::from_raw_parts(list, count as usize) };
+    send::send(fd, Pieces::unchecked(pieces, Touch::Read), 0, native)
 }
 
 /// Wraps `sendmsg(2)`. A message with descriptors or credentials beside it goes through the kernel, and all further ones.
@@ -303,14 +382,15 @@ pub unsafe extern "C-unwind" fn writev(fd: c_int, list: *const iovec, count: c_i
 pub unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's own arguments.
     let native = || unsafe { kernel::sendmsg(fd, message, flags) };
-    if message.is_null() {
+    if !is_message(Touch::Read, message) {
+        // The kernel says what is wrong with it.
         return native();
     }
     // SAFETY: the caller's message.
-    let passes = unsafe { (*message).msg_controllen > 0 && !(*message).msg_control.is_null() };
+    let passes = unsafe { passes(&*message) };
     // SAFETY: the caller's own message.
     if passes && unsafe { !take_back_passed(&*message) } {
-        return fail(libc::EAGAIN);
+        return fail(libc::ENOMEM);
     }
     if !has(fd) {
         // SAFETY: the caller's own arguments.
@@ -322,11 +402,17 @@ pub unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags
         close::leave(fd);
     }
     let count = if message.msg_iov.is_null() { 0 } else { message.msg_iovlen };
-    if count == 0 {
+    if count == 0 || is_refused(message.msg_iov, count) {
         return native();
     }
     // SAFETY: the caller's list.
-    send::send(fd, Pieces::new(unsafe { std::slice::from_raw_parts(message.msg_iov, count) }), flags, native)
+    let pieces = unsafe { std::slice::from_raw_parts(message.msg_iov, count) };
+    send::send(fd, Pieces::unchecked(pieces, Touch::Read), flags, native)
+}
+
+/// Returns true if a message has something beside its bytes.
+fn passes(message: &msghdr) -> bool {
+    message.msg_controllen > 0 && !message.msg_control.is_null()
 }
 
 /// Takes carried sockets back to the kernel that are passed to another process (`SCM_RIGHTS`). Returns false if one cannot
@@ -344,7 +430,7 @@ unsafe fn take_back_passed(message: &msghdr) -> bool {
             let bytes = found.cmsg_len.saturating_sub(size_of_val(&found));
             for i in 0..bytes / size_of::<c_int>() {
                 // SAFETY: so many descriptors follow the header.
-                if !close::take_back(unsafe { data.add(i).read_unaligned() }) {
+                if !handover::take_back(unsafe { data.add(i).read_unaligned() }) {
                     return false;
                 }
             }
@@ -366,7 +452,13 @@ pub unsafe extern "C-unwind" fn sendmmsg(
     count: u32,
     flags: c_int,
 ) -> c_int {
-    if !has(fd) {
+    if !are_messages(messages, count) {
+        // SAFETY: the caller's own arguments.
+        return unsafe { next::sendmmsg(fd, messages, count, flags) };
+    }
+    // SAFETY: the caller's messages.
+    let all = unsafe { std::slice::from_raw_parts(messages, count as usize) };
+    if !has(fd) && !all.iter().any(|message| passes(&message.msg_hdr)) {
         // SAFETY: the caller's own arguments.
         return unsafe { next::sendmmsg(fd, messages, count, flags) };
     }

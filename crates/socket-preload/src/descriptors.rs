@@ -2,10 +2,11 @@
 
 use crate::next::{self, Next};
 use libc::{
-    F_DUPFD, F_DUPFD_CLOEXEC, F_SETFL, FIONBIO, FIONREAD, O_NONBLOCK, SOCK_NONBLOCK, SOCK_STREAM, c_int,
-    c_long, c_ulong, c_void, sockaddr, socklen_t,
+    F_DUPFD, F_DUPFD_CLOEXEC, F_SETFL, FIONBIO, FIONREAD, O_ASYNC, O_NONBLOCK, SOCK_NONBLOCK, SOCK_STREAM,
+    c_int, c_long, c_ulong, c_void, sockaddr, socklen_t,
 };
-use unrack_socket::{close as ends, has, is_bell, kernel, make, options, uring, zerocopy};
+use unrack_socket::memory::{self, Touch};
+use unrack_socket::{close as ends, epoll, handover, has, is_bell, kernel, make, options, uring, zerocopy};
 
 /// Wraps `connect(2)`. The next library's is called, which may choose another address.
 ///
@@ -45,7 +46,9 @@ pub unsafe extern "C-unwind" fn accept4(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
     // SAFETY: the caller's own arguments.
-    unsafe { accept4(fd, address, length, 0) }
+    let made = unsafe { next::accept(fd, address, length) };
+    make::accepted(made, false);
+    made
 }
 
 /// Wraps `socketpair(2)`.
@@ -134,6 +137,10 @@ pub extern "C" fn dup(fd: c_int) -> c_int {
 /// Wraps `dup2(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dup2(fd: c_int, to: c_int) -> c_int {
+    if !is_bell(to) && ![fd, to].into_iter().any(|fd| has(fd) || epoll::is_set(fd)) {
+        // SAFETY: plain numbers.
+        return unsafe { next::dup2(fd, to) };
+    }
     // SAFETY: plain numbers.
     let is_open = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFD, 0) } >= 0;
     if fd == to {
@@ -167,7 +174,12 @@ pub extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int {
     let done = unsafe { libc::syscall(libc::SYS_fcntl, fd, command, argument) as c_int };
     match command {
         F_DUPFD | F_DUPFD_CLOEXEC => ends::duplicated(fd, done),
-        F_SETFL if done == 0 => ends::nonblocking(fd, argument & c_long::from(O_NONBLOCK) != 0),
+        F_SETFL if done == 0 => {
+            ends::nonblocking(fd, argument & c_long::from(O_NONBLOCK) != 0);
+            if argument & c_long::from(O_ASYNC) != 0 {
+                ends::leave(fd);
+            }
+        }
         _ => {}
     }
     done
@@ -179,6 +191,9 @@ pub extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_long) -> c_int 
     fcntl(fd, command, argument)
 }
 
+/// Request of `ioctl(2)` that has the kernel send `SIGIO`, which it does for bytes that it carries (`asm-generic/ioctls.h`).
+const FIOASYNC: c_ulong = 0x5452;
+
 /// Wraps `ioctl(2)`.
 ///
 /// # Safety
@@ -186,7 +201,7 @@ pub extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_long) -> c_int 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_int) -> c_int {
     if has(fd)
-        && !argument.is_null()
+        && memory::allows(Touch::Write, argument.cast(), size_of::<c_int>())
         && request == FIONREAD as c_ulong
         && let Some(bytes) = options::readable(fd)
     {
@@ -199,6 +214,10 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_int
     if done == 0 && request == FIONBIO as c_ulong && has(fd) {
         // SAFETY: the caller's word, which the kernel has read.
         ends::nonblocking(fd, unsafe { *argument } != 0);
+    }
+    // SAFETY: the caller's word, which the kernel has read.
+    if done == 0 && request == FIOASYNC && has(fd) && unsafe { *argument } != 0 {
+        ends::leave(fd);
     }
     done
 }
@@ -219,7 +238,9 @@ pub unsafe extern "C" fn setsockopt(
         ends::leave(fd);
     }
     let is_nodelay = (level, name) == (libc::IPPROTO_TCP, libc::TCP_NODELAY);
-    if is_nodelay && has(fd) && !value.is_null() && length as usize >= size_of::<c_int>() {
+    let is_number = length as usize >= size_of::<c_int>()
+        && memory::allows(Touch::Read, value.cast(), size_of::<c_int>());
+    if is_nodelay && has(fd) && is_number {
         // SAFETY: the caller's value, of the length that it says.
         let value = unsafe { value.cast::<c_int>().read_unaligned() };
         if options::set_nodelay(fd, value) {
@@ -228,10 +249,12 @@ pub unsafe extern "C" fn setsockopt(
     }
     // SAFETY: the caller's own arguments.
     let done = unsafe { libc::syscall(libc::SYS_setsockopt, fd, level, name, value, length) as c_int };
+    if done == 0 && (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER) {
+        options::note_linger(fd);
+    }
     if done == 0 && (level, name) == (libc::SOL_SOCKET, libc::SO_ZEROCOPY) {
         zerocopy::ask_for(fd);
     }
-    let is_number = !value.is_null() && length as usize >= size_of::<c_int>();
     if done == 0 && (level, name) == (libc::IPPROTO_TCP, options::TCP_INQ) && is_number {
         // SAFETY: the caller's value, of the length that it says.
         options::set_inq(fd, unsafe { value.cast::<c_int>().read_unaligned() } != 0);
@@ -255,6 +278,16 @@ pub unsafe extern "C" fn getsockopt(
     let done = unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, value, length) as c_int };
     if done == 0
         && has(fd)
+        && (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR)
+        // SAFETY: the kernel wrote so many bytes there.
+        && unsafe { *length as usize >= size_of::<c_int>() && value.cast::<c_int>().read_unaligned() == 0 }
+        && let Some(error) = options::take_error(fd)
+    {
+        // SAFETY: the kernel wrote so many bytes there.
+        unsafe { value.cast::<c_int>().write_unaligned(error) };
+    }
+    if done == 0
+        && has(fd)
         && (level, name) == (libc::IPPROTO_TCP, libc::TCP_NODELAY)
         && let Some(nodelay) = options::nodelay(fd)
     {
@@ -272,17 +305,16 @@ pub unsafe extern "C" fn getsockopt(
 
 static FDOPEN: Next = Next::new(c"fdopen");
 
-/// Wraps `fdopen(3)`: the C library's streams do not call its own `read` by name, so the socket is left to the kernel.
+/// Wraps `fdopen(3)`: the C library's streams do not call its own `read` by name, so the socket is handed to the kernel.
 ///
 /// # Safety
 /// As `fdopen(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const libc::c_char) -> *mut libc::FILE {
     type Function = unsafe extern "C" fn(c_int, *const libc::c_char) -> *mut libc::FILE;
-    ends::leave(fd);
     let next = FDOPEN.get();
-    if next.is_null() {
-        kernel::fail(libc::ENOSYS);
+    if next.is_null() || !handover::take_back(fd) {
+        kernel::fail(libc::ENOMEM);
         return std::ptr::null_mut();
     }
     // SAFETY: the C library's function of that name.
@@ -328,4 +360,26 @@ pub unsafe extern "C" fn io_uring_queue_init_params(
     uring::noticed();
     // SAFETY: the caller's own arguments.
     unsafe { next::io_uring_queue_init_params(entries, ring, parameters) }
+}
+
+/// Wraps `munmap(2)`.
+///
+/// # Safety
+/// As `munmap(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn munmap(place: *mut c_void, bytes: usize) -> c_int {
+    memory::forget(place as usize, bytes);
+    // SAFETY: the caller's own arguments.
+    unsafe { libc::syscall(libc::SYS_munmap, place, bytes) as c_int }
+}
+
+/// Wraps `mprotect(2)`.
+///
+/// # Safety
+/// As `mprotect(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mprotect(place: *mut c_void, bytes: usize, rights: c_int) -> c_int {
+    memory::forget(place as usize, bytes);
+    // SAFETY: the caller's own arguments.
+    unsafe { libc::syscall(libc::SYS_mprotect, place, bytes, rights) as c_int }
 }

@@ -5,7 +5,7 @@ use crate::next;
 use libc::{SPLICE_F_NONBLOCK, c_int, c_uint, pollfd, ssize_t};
 use std::time::Duration;
 use unrack_socket::kernel::{self, fail};
-use unrack_socket::{has, recv, send};
+use unrack_socket::{close, has, recv, send};
 
 /// Bytes that a pipe takes without waiting once it is writable (`PIPE_BUF`).
 const PIECE: usize = 4096;
@@ -19,6 +19,11 @@ pub unsafe extern "C-unwind" fn sendfile(to: c_int, from: c_int, offset: *mut i6
     // SAFETY: the caller's own arguments.
     let native = || unsafe { libc::syscall(libc::SYS_sendfile, to, from, offset, bytes) as ssize_t };
     if !has(to) {
+        return native();
+    }
+    if kind_of(from) != Some(libc::S_IFREG) {
+        // The kernel refuses most others, and reads blocks for itself.
+        close::leave(to);
         return native();
     }
     // SAFETY: plain numbers; the caller's offset, or none.
@@ -74,8 +79,10 @@ pub unsafe extern "C-unwind" fn splice(
     bytes: usize,
     flags: c_uint,
 ) -> ssize_t {
-    let native = |most: usize| {
-        let bytes = bytes.min(most);
+    let native = |done: usize, most: usize| {
+        let bytes = (bytes - done).min(most);
+        // A call that has passed bytes does not wait for the pipe to pass more.
+        let flags = flags | if done > 0 { SPLICE_F_NONBLOCK } else { 0 };
         // SAFETY: the caller's own arguments.
         unsafe { libc::syscall(libc::SYS_splice, from, from_offset, to, to_offset, bytes, flags) as ssize_t }
     };
@@ -97,10 +104,11 @@ fn from_socket(
     pipe: c_int,
     bytes: usize,
     flags: c_uint,
-    native: impl Fn(usize) -> ssize_t,
+    native: impl Fn(usize, usize) -> ssize_t,
 ) -> ssize_t {
-    if !is_pipe(pipe) {
-        return fail(libc::EINVAL);
+    if !is_pipe(pipe) || is_refused(pipe, libc::O_RDONLY, flags) {
+        // The kernel says why, and moves nothing.
+        return native(0, usize::MAX);
     }
     if let Err(errno) = wait_for(pipe, libc::POLLOUT, flags) {
         return fail(errno);
@@ -120,7 +128,7 @@ fn from_socket(
         if done > 0 { done as ssize_t } else { fail(libc::EAGAIN) }
     };
     // `SPLICE_F_NONBLOCK` is the pipe's: whether the socket waits is its own (`O_NONBLOCK`).
-    recv::take(from, bytes, 0, &mut taker, |most, _| native(most))
+    recv::take(from, bytes, 0, &mut taker, |done, most, _| native(done, most))
 }
 
 /// Passes bytes from a pipe to a socket.
@@ -129,10 +137,10 @@ fn to_socket(
     to: c_int,
     bytes: usize,
     flags: c_uint,
-    native: impl Fn(usize) -> ssize_t,
+    native: impl Fn(usize, usize) -> ssize_t,
 ) -> ssize_t {
-    if !is_pipe(pipe) {
-        return native(usize::MAX);
+    if !is_pipe(pipe) || is_refused(pipe, libc::O_WRONLY, flags) {
+        return native(0, usize::MAX);
     }
     if let Err(errno) = wait_for(pipe, libc::POLLIN, flags) {
         return fail(errno);
@@ -144,14 +152,25 @@ fn to_socket(
         // SAFETY: room in a ring.
         unsafe { libc::syscall(libc::SYS_read, pipe, place, room) as ssize_t }
     };
-    send::fill(to, bytes, 0, &mut filler, || native(usize::MAX))
+    send::fill(to, bytes, 0, &mut filler, || native(0, usize::MAX))
+}
+
+/// Returns true if the kernel refuses to splice a pipe: it is the other end, or there are flags that are unknown.
+fn is_refused(pipe: c_int, wrong_way: c_int, flags: c_uint) -> bool {
+    let known = libc::SPLICE_F_MOVE | SPLICE_F_NONBLOCK | libc::SPLICE_F_MORE | libc::SPLICE_F_GIFT;
+    flags & !known != 0 || kernel::access_of(pipe) == Some(wrong_way)
 }
 
 fn is_pipe(fd: c_int) -> bool {
+    kind_of(fd) == Some(libc::S_IFIFO)
+}
+
+fn kind_of(fd: c_int) -> Option<libc::mode_t> {
     // SAFETY: all zeros are a `stat`.
     let mut stat = unsafe { std::mem::zeroed::<libc::stat>() };
     // SAFETY: the C library writes its structure.
-    unsafe { libc::fstat(fd, &raw mut stat) == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFIFO }
+    let known = unsafe { libc::fstat(fd, &raw mut stat) == 0 };
+    known.then_some(stat.st_mode & libc::S_IFMT)
 }
 
 /// Waits until a pipe is ready, if the call and the pipe wait.

@@ -82,11 +82,12 @@ macro_rules! calls {
 /// Numbers of system calls that newer machines do not have; there the C library makes others of them.
 #[cfg(target_arch = "x86_64")]
 mod old {
-    pub(super) use libc::{SYS_epoll_wait, SYS_poll, SYS_select};
+    pub(super) use libc::{SYS_dup2, SYS_epoll_wait, SYS_poll, SYS_select};
 }
 #[cfg(not(target_arch = "x86_64"))]
 #[allow(non_upper_case_globals)]
 mod old {
+    pub(super) const SYS_dup2: libc::c_long = NONE;
     pub(super) const SYS_epoll_wait: libc::c_long = NONE;
     pub(super) const SYS_poll: libc::c_long = NONE;
     pub(super) const SYS_select: libc::c_long = NONE;
@@ -98,6 +99,8 @@ const NONE: libc::c_long = -1;
 calls! {
     read(fd: c_int, to: *mut c_void, bytes: usize) -> ssize_t, or libc::SYS_read;
     readv(fd: c_int, list: *const iovec, count: c_int) -> ssize_t, or libc::SYS_readv;
+    preadv2(fd: c_int, list: *const iovec, count: c_int, offset: i64, flags: c_int) -> ssize_t, or NONE;
+    pwritev2(fd: c_int, list: *const iovec, count: c_int, offset: i64, flags: c_int) -> ssize_t, or NONE;
     recvfrom(fd: c_int, to: *mut c_void, bytes: usize, flags: c_int, from: *mut sockaddr, length: *mut socklen_t)
         -> ssize_t, or libc::SYS_recvfrom;
     recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t, or libc::SYS_recvmsg;
@@ -110,6 +113,8 @@ calls! {
     sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t, or libc::SYS_sendmsg;
     sendmmsg(fd: c_int, messages: *mut mmsghdr, count: u32, flags: c_int) -> c_int, or libc::SYS_sendmmsg;
     accept4(fd: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int, or libc::SYS_accept4;
+    accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int, or libc::SYS_accept;
+    dup2(fd: c_int, to: c_int) -> c_int, or old::SYS_dup2;
     connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int, or libc::SYS_connect;
     poll(fds: *mut pollfd, count: c_ulong, most: c_int) -> c_int, or old::SYS_poll;
     ppoll(fds: *mut pollfd, count: c_ulong, most: *const timespec, mask: *const sigset_t) -> c_int, or libc::SYS_ppoll;

@@ -4,12 +4,10 @@
 //! begins without, they are taken back to the kernel before.
 
 use crate::next::{self, Next};
+use crate::programs;
 use libc::{c_char, c_int, c_void, pid_t};
-use std::ffi::CStr;
-use unrack_socket::{close as ends, make};
-
-/// Part of the library's path, by which an environment is known to preload it.
-const NAME: &[u8] = b"libunrack_sockets";
+use std::sync::atomic::{AtomicU64, Ordering};
+use unrack_socket::{close as ends, handover, kernel, make};
 
 static FORK: Next = Next::new(c"fork");
 
@@ -51,27 +49,108 @@ extern "C" fn begin() {
 #[unsafe(link_section = ".init_array")]
 static BEGIN: extern "C" fn() = begin;
 
-/// Prepares connections for the program that this process is about to become, or to spawn.
+/// Ends with the process: functions of the program have run, and may yet, so connections stay as they are.
+extern "C" fn end() {
+    ends::exiting();
+}
+
+// SAFETY: the loader calls each function that is listed here when the process exits.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = end;
+
+/// Wraps `_exit(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn _exit(status: c_int) -> ! {
+    ends::exiting();
+    loop {
+        // SAFETY: a plain number.
+        unsafe { libc::syscall(libc::SYS_exit_group, status) };
+    }
+}
+
+/// Wraps `_Exit(3)`, which is `_exit`.
+#[unsafe(no_mangle)]
+pub extern "C" fn _Exit(status: c_int) -> ! {
+    _exit(status)
+}
+
+/// How a program begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// In this process.
+    Exec,
+    /// In a child.
+    Spawn,
+}
+
+/// Prepares connections for a program that is about to begin. Returns false, with `errno` set, if one cannot be handed over: the
+/// program must not begin then, since it would miss bytes.
 ///
 /// # Safety
-/// `environment` is null or a list of strings that ends in null, as `execve(2)` takes it.
-unsafe fn prepare(environment: *const *const c_char, is_spawn: bool) {
-    let mut next = environment;
-    // SAFETY: the caller's list.
-    while !next.is_null() && unsafe { !(*next).is_null() } {
-        // SAFETY: the caller's list.
-        let variable = unsafe { CStr::from_ptr(*next) }.to_bytes();
-        if variable.starts_with(b"LD_PRELOAD=") && variable.windows(NAME.len()).any(|part| part == NAME) {
-            return;
-        }
-        // SAFETY: the caller's list.
-        next = unsafe { next.add(1) };
+/// `path` is null or a string; `environment` is null or a list of strings that ends in null, as `execve(2)` takes it.
+unsafe fn prepare(path: *const c_char, environment: *const *const c_char, start: Start) -> bool {
+    // SAFETY: the caller's promise.
+    let has_library = || unsafe { programs::has_library(path, environment) };
+    let is_ready = handover::before_program(has_library, |fd| is_passed(fd, start));
+    if !is_ready {
+        kernel::fail(libc::ENOMEM);
     }
-    ends::before_stranger(is_spawn);
+    is_ready
+}
+
+/// As [`prepare`], for a program that the C library looks for in `PATH`.
+///
+/// # Safety
+/// As [`prepare`].
+unsafe fn prepare_found(file: *const c_char, environment: *const *const c_char, start: Start) -> bool {
+    let has_library = || {
+        // SAFETY: the caller's promise.
+        let found = unsafe { programs::find(file) };
+        // SAFETY: the caller's promise.
+        found.is_some_and(|path| unsafe { programs::has_library(path.as_ptr(), environment) })
+    };
+    let is_ready = handover::before_program(has_library, |fd| is_passed(fd, start));
+    if !is_ready {
+        kernel::fail(libc::ENOMEM);
+    }
+    is_ready
+}
+
+/// Descriptors that a spawned program may be given although they are marked to be closed, a bit each.
+static GIVEN: [AtomicU64; GIVEN_MOST / 64] = [const { AtomicU64::new(0) }; GIVEN_MOST / 64];
+const GIVEN_MOST: usize = 1 << 16;
+
+fn is_passed(fd: c_int, start: Start) -> bool {
+    // SAFETY: plain numbers.
+    let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFD, 0) };
+    let is_kept = flags >= 0 && flags & libc::c_long::from(libc::FD_CLOEXEC) == 0;
+    let word = GIVEN.get(fd as usize / 64).map_or(0, |word| word.load(Ordering::Relaxed));
+    is_kept || start == Start::Spawn && flags >= 0 && word >> (fd % 64) & 1 != 0
+}
+
+static ADDDUP2: Next = Next::new(c"posix_spawn_file_actions_adddup2");
+
+/// Wraps `posix_spawn_file_actions_adddup2(3)`: a program that is spawned may be given the descriptor.
+///
+/// # Safety
+/// As `posix_spawn_file_actions_adddup2(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_spawn_file_actions_adddup2(
+    actions: *mut c_void,
+    fd: c_int,
+    to: c_int,
+) -> c_int {
+    type Function = unsafe extern "C" fn(*mut c_void, c_int, c_int) -> c_int;
+    if let Some(word) = GIVEN.get(fd as usize / 64) {
+        word.fetch_or(1 << (fd % 64), Ordering::Relaxed);
+    }
+    // SAFETY: the C library's function of that name, and the caller's own arguments.
+    unsafe { std::mem::transmute::<*mut c_void, Function>(ADDDUP2.get())(actions, fd, to) }
 }
 
 unsafe extern "C" {
-    static environ: *const *const c_char;
+    pub(crate) static environ: *const *const c_char;
 }
 
 type Execve = unsafe extern "C" fn(*const c_char, *const *const c_char, *const *const c_char) -> c_int;
@@ -92,8 +171,10 @@ pub unsafe extern "C" fn execve(
     arguments: *const *const c_char,
     environment: *const *const c_char,
 ) -> c_int {
-    // SAFETY: the caller's list.
-    unsafe { prepare(environment, false) };
+    // SAFETY: the caller's own arguments.
+    if unsafe { !prepare(path, environment, Start::Exec) } {
+        return -1;
+    }
     // SAFETY: the C library's function of that name, and the caller's own arguments.
     unsafe { std::mem::transmute::<*mut c_void, Execve>(EXECVE.get())(path, arguments, environment) }
 }
@@ -108,8 +189,10 @@ pub unsafe extern "C" fn execvpe(
     arguments: *const *const c_char,
     environment: *const *const c_char,
 ) -> c_int {
-    // SAFETY: the caller's list.
-    unsafe { prepare(environment, false) };
+    // SAFETY: the caller's own arguments.
+    if unsafe { !prepare_found(file, environment, Start::Exec) } {
+        return -1;
+    }
     // SAFETY: the C library's function of that name, and the caller's own arguments.
     unsafe { std::mem::transmute::<*mut c_void, Execve>(EXECVPE.get())(file, arguments, environment) }
 }
@@ -120,8 +203,10 @@ pub unsafe extern "C" fn execvpe(
 /// As `execv(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int {
-    // SAFETY: this process's own environment.
-    unsafe { prepare(environ, false) };
+    // SAFETY: the caller's path, and this process's own environment.
+    if unsafe { !prepare(path, environ, Start::Exec) } {
+        return -1;
+    }
     // SAFETY: the C library's function of that name, and the caller's own arguments.
     unsafe { std::mem::transmute::<*mut c_void, Execv>(EXECV.get())(path, arguments) }
 }
@@ -132,8 +217,10 @@ pub unsafe extern "C" fn execv(path: *const c_char, arguments: *const *const c_c
 /// As `execvp(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execvp(file: *const c_char, arguments: *const *const c_char) -> c_int {
-    // SAFETY: this process's own environment.
-    unsafe { prepare(environ, false) };
+    // SAFETY: the caller's name, and this process's own environment.
+    if unsafe { !prepare_found(file, environ, Start::Exec) } {
+        return -1;
+    }
     // SAFETY: the C library's function of that name, and the caller's own arguments.
     unsafe { std::mem::transmute::<*mut c_void, Execv>(EXECVP.get())(file, arguments) }
 }
@@ -163,8 +250,10 @@ pub unsafe extern "C" fn posix_spawn(
     arguments: *const *const c_char,
     environment: *const *const c_char,
 ) -> c_int {
-    // SAFETY: the caller's list.
-    unsafe { prepare(environment, true) };
+    // SAFETY: the caller's own arguments.
+    if unsafe { !prepare(path, environment, Start::Spawn) } {
+        return kernel::errno();
+    }
     // SAFETY: the C library's function of that name, and the caller's own arguments.
     unsafe {
         let next = std::mem::transmute::<*mut c_void, Spawn>(SPAWN.get());
@@ -185,11 +274,110 @@ pub unsafe extern "C" fn posix_spawnp(
     arguments: *const *const c_char,
     environment: *const *const c_char,
 ) -> c_int {
-    // SAFETY: the caller's list.
-    unsafe { prepare(environment, true) };
+    // SAFETY: the caller's own arguments.
+    if unsafe { !prepare_found(file, environment, Start::Spawn) } {
+        return kernel::errno();
+    }
     // SAFETY: the C library's function of that name, and the caller's own arguments.
     unsafe {
         let next = std::mem::transmute::<*mut c_void, Spawn>(SPAWNP.get());
         next(made, file, actions, attributes, arguments, environment)
     }
+}
+
+static SYSTEM: Next = Next::new(c"system");
+static POPEN: Next = Next::new(c"popen");
+
+/// Wraps `system(3)`, which begins a shell without calling any function of these by name.
+///
+/// # Safety
+/// As `system(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn system(command: *const c_char) -> c_int {
+    type Function = unsafe extern "C" fn(*const c_char) -> c_int;
+    // SAFETY: a string, and this process's own environment.
+    if !command.is_null() && unsafe { !prepare(SHELL.as_ptr(), environ, Start::Exec) } {
+        return -1;
+    }
+    // SAFETY: the C library's function of that name, and the caller's own argument.
+    unsafe { std::mem::transmute::<*mut c_void, Function>(SYSTEM.get())(command) }
+}
+
+/// Wraps `popen(3)`, which begins a shell without calling any function of these by name.
+///
+/// # Safety
+/// As `popen(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn popen(command: *const c_char, mode: *const c_char) -> *mut libc::FILE {
+    type Function = unsafe extern "C" fn(*const c_char, *const c_char) -> *mut libc::FILE;
+    // SAFETY: a string, and this process's own environment.
+    if unsafe { !prepare(SHELL.as_ptr(), environ, Start::Exec) } {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: the C library's function of that name, and the caller's own arguments.
+    unsafe { std::mem::transmute::<*mut c_void, Function>(POPEN.get())(command, mode) }
+}
+
+/// Program that `system(3)` and `popen(3)` begin.
+const SHELL: &std::ffi::CStr = c"/bin/sh";
+
+static FEXECVE: Next = Next::new(c"fexecve");
+static EXECVEAT: Next = Next::new(c"execveat");
+
+/// Wraps `fexecve(3)`.
+///
+/// # Safety
+/// As `fexecve(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fexecve(
+    fd: c_int,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+) -> c_int {
+    type Function = unsafe extern "C" fn(c_int, *const *const c_char, *const *const c_char) -> c_int;
+    // SAFETY: no path, which is a program that is not known.
+    if unsafe { !prepare(std::ptr::null(), environment, Start::Exec) } {
+        return -1;
+    }
+    // SAFETY: the C library's function of that name, and the caller's own arguments.
+    unsafe { std::mem::transmute::<*mut c_void, Function>(FEXECVE.get())(fd, arguments, environment) }
+}
+
+/// Wraps `execveat(2)`.
+///
+/// # Safety
+/// As `execveat(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execveat(
+    folder: c_int,
+    path: *const c_char,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+    flags: c_int,
+) -> c_int {
+    type Function = unsafe extern "C" fn(
+        c_int,
+        *const c_char,
+        *const *const c_char,
+        *const *const c_char,
+        c_int,
+    ) -> c_int;
+    // SAFETY: no path, which is a program that is not known.
+    if unsafe { !prepare(std::ptr::null(), environment, Start::Exec) } {
+        return -1;
+    }
+    // SAFETY: the C library's function of that name, and the caller's own arguments.
+    unsafe {
+        let next = std::mem::transmute::<*mut c_void, Function>(EXECVEAT.get());
+        next(folder, path, arguments, environment, flags)
+    }
+}
+
+/// Prepares for a program that begins by a bare system call. Returns false, with `errno` set, if it must not.
+///
+/// # Safety
+/// As [`prepare`].
+pub(crate) unsafe fn prepare_bare(path: *const c_char, environment: *const *const c_char) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { prepare(path, environment, Start::Exec) }
 }

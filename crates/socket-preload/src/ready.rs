@@ -2,7 +2,8 @@
 
 use crate::next;
 use libc::{c_int, c_ulong, c_void, epoll_event, fd_set, pollfd, sigset_t, timespec, timeval};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use unrack_socket::memory::{self, Touch};
 use unrack_socket::{epoll, kernel, poll as sockets};
 
 fn milliseconds(most: c_int) -> Option<Duration> {
@@ -13,7 +14,7 @@ fn milliseconds(most: c_int) -> Option<Duration> {
 ///
 /// # Safety
 /// `time` is null or a time.
-unsafe fn from_timespec(time: *const timespec) -> Result<Option<Duration>, ()> {
+pub(crate) unsafe fn from_timespec(time: *const timespec) -> Result<Option<Duration>, ()> {
     // SAFETY: the caller's promise.
     let Some(time) = (unsafe { time.as_ref() }) else { return Ok(None) };
     match (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec)) {
@@ -97,7 +98,8 @@ pub unsafe extern "C-unwind" fn __ppoll_chk(
 /// # Safety
 /// As `poll(2)`.
 unsafe fn concerns(fds: *const pollfd, count: c_ulong) -> bool {
-    if fds.is_null() || count > 1 << 20 {
+    let bytes = (count as usize).saturating_mul(size_of::<pollfd>());
+    if count == 0 || count > 1 << 20 || !memory::allows(Touch::Write, fds.cast(), bytes) {
         return false;
     }
     // SAFETY: the caller's descriptors.
@@ -131,12 +133,22 @@ pub unsafe extern "C-unwind" fn select(
         return unsafe { next::select(count, reads, writes, others, most) };
     }
     // SAFETY: the caller's time.
-    let most = unsafe { most.as_ref() };
-    let most = most.map(|most| {
-        Duration::from_secs(most.tv_sec.max(0) as u64) + Duration::from_micros(most.tv_usec.max(0) as u64)
-    });
+    let time = match unsafe { most.as_ref() } {
+        None => None,
+        Some(time) if time.tv_sec < 0 || time.tv_usec < 0 => return kernel::fail(libc::EINVAL) as c_int,
+        Some(time) => Some(Duration::new(time.tv_sec as u64, 0) + Duration::from_micros(time.tv_usec as u64)),
+    };
+    let begin = Instant::now();
     // SAFETY: the caller's sets.
-    unsafe { sockets::select(count, sets, most, std::ptr::null()) as c_int }
+    let found = unsafe { sockets::select(count, sets, time, std::ptr::null()) as c_int };
+    if let Some(time) = time {
+        let left = time.saturating_sub(begin.elapsed());
+        // Linux says how much time is left (select(2), "Notes").
+        let left = timeval { tv_sec: left.as_secs() as _, tv_usec: left.subsec_micros() as _ };
+        // SAFETY: the caller's time.
+        unsafe { most.write(left) };
+    }
+    found
 }
 
 /// Wraps `pselect(2)`.
@@ -167,10 +179,15 @@ pub unsafe extern "C-unwind" fn pselect(
 
 /// Returns true if one of the sets names a socket that may be carried.
 fn any_of(count: c_int, sets: [*mut fd_set; 3]) -> bool {
+    let bytes = (count.max(0) as usize).div_ceil(8);
+    if sets.iter().any(|set| !set.is_null() && !memory::allows(Touch::Write, set.cast(), bytes)) {
+        // The kernel says so.
+        return false;
+    }
     (0..count.max(0)).any(|fd| {
         let is_ours = unrack_socket::has(fd) || epoll::is_set(fd);
         // SAFETY: the caller's sets have a bit for each descriptor below `count`.
-        is_ours && sets.iter().any(|set| !set.is_null() && unsafe { libc::FD_ISSET(fd, *set) })
+        is_ours && sets.iter().any(|set| !set.is_null() && unsafe { sockets::is_set(*set, fd) })
     })
 }
 
@@ -201,8 +218,13 @@ pub unsafe extern "C-unwind" fn epoll_wait(
     most: c_int,
 ) -> c_int {
     if !epoll::is_set(set) {
+        let begin = Instant::now();
         // SAFETY: the caller's own arguments.
-        return unsafe { next::epoll_wait(set, events, room, most) };
+        let got = unsafe { next::epoll_wait(set, events, room, most) };
+        // SAFETY: the caller's own arguments.
+        return unsafe {
+            epoll::finish(set, events, (room, got), (begin, milliseconds(most)), std::ptr::null()) as c_int
+        };
     }
     // SAFETY: the caller's own arguments.
     unsafe { epoll::wait(set, events, room, milliseconds(most), std::ptr::null()) as c_int }
@@ -221,8 +243,13 @@ pub unsafe extern "C-unwind" fn epoll_pwait(
     mask: *const sigset_t,
 ) -> c_int {
     if !epoll::is_set(set) {
+        let begin = Instant::now();
         // SAFETY: the caller's own arguments.
-        return unsafe { next::epoll_pwait(set, events, room, most, mask) };
+        let got = unsafe { next::epoll_pwait(set, events, room, most, mask) };
+        // SAFETY: the caller's own arguments.
+        return unsafe {
+            epoll::finish(set, events, (room, got), (begin, milliseconds(most)), mask.cast()) as c_int
+        };
     }
     // SAFETY: the caller's own arguments.
     unsafe { epoll::wait(set, events, room, milliseconds(most), mask.cast()) as c_int }
@@ -241,8 +268,13 @@ pub unsafe extern "C-unwind" fn epoll_pwait2(
     mask: *const sigset_t,
 ) -> c_int {
     if !epoll::is_set(set) {
+        let begin = Instant::now();
         // SAFETY: the caller's own arguments.
-        return unsafe { next::epoll_pwait2(set, events, room, most, mask) };
+        let got = unsafe { next::epoll_pwait2(set, events, room, most, mask) };
+        // SAFETY: the caller's time, which the kernel took if there are events.
+        let most = unsafe { from_timespec(most) }.unwrap_or(None);
+        // SAFETY: the caller's own arguments.
+        return unsafe { epoll::finish(set, events, (room, got), (begin, most), mask.cast()) as c_int };
     }
     // SAFETY: the caller's time.
     match unsafe { from_timespec(most) } {

@@ -17,7 +17,7 @@ pub unsafe extern "C" fn unrack_recv_ref(fd: c_int, bytes: *mut *const c_void, f
         unsafe { *bytes = place.cast() };
         there as ssize_t
     };
-    let refuse = |_: usize, _: c_int| fail(libc::EOPNOTSUPP);
+    let refuse = |_: usize, _: usize, _: c_int| fail(libc::EOPNOTSUPP);
     recv::take(fd, usize::MAX, flags | libc::MSG_PEEK, &mut taker, refuse)
 }
 

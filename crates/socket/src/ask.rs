@@ -7,13 +7,14 @@
 use crate::area::{Map, Unmappable};
 use crate::kernel;
 use crate::request::{self, Descriptor};
+use crate::silence;
 use crate::table::Entry;
 use crate::uring;
 use crate::wire::{Connection, Reply, Request};
 use libc::c_int;
 use std::path::PathBuf;
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Environment variable with the broker's socket.
 pub const SOCKET_VARIABLE: &str = "UNRACK_SOCKETS";
@@ -24,8 +25,19 @@ const AFTER: u32 = 16;
 /// Number of calls from which on a connection asks no more.
 const LAST: u32 = 1 << 16;
 
+/// True once this process gave up calls that this library needs.
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// Leaves all connections that have not asked to the kernel.
+pub(crate) fn stop() {
+    STOPPED.store(true, Ordering::Relaxed);
+}
+
 /// Returns the number of calls after which a new connection asks; `u32::MAX` if there is no broker.
 pub(crate) fn first() -> u32 {
+    if STOPPED.load(Ordering::Relaxed) {
+        return u32::MAX;
+    }
     static FIRST: OnceLock<u32> = OnceLock::new();
     *FIRST.get_or_init(|| {
         let after = std::env::var(AFTER_VARIABLE).ok().and_then(|after| after.parse().ok());
@@ -60,13 +72,18 @@ fn ask(entry: &Entry, fd: c_int, calls: u32) {
     let next = if calls >= LAST { u32::MAX } else { calls.saturating_mul(2).max(calls + 1) };
     description.ask_at.store(next, Ordering::Relaxed);
     let before = kernel::errno();
-    let request = if uring::is_used() { None } else { describe(fd) };
+    // The kernel sends `SIGIO` for bytes that it carries.
+    let stays = uring::is_used() || kernel::has_flag(fd, libc::O_ASYNC);
+    let request = if stays { None } else { describe(fd) };
     match request.and_then(|request| send_request(fd, request)) {
         Some((Reply::Area(end), Some(map))) => {
             entry.join(map, end as usize, request.is_some_and(|request| request.own != 0));
+            crate::options::note_linger(fd);
             crate::epoll::joined(fd);
         }
         Some((Reply::NotYet, _)) => {}
+        // It is asked again: the broker may only be stopped for a while.
+        None if silence::lasts() => {}
         _ => stay(entry, fd),
     }
     kernel::fail(before);
@@ -75,8 +92,8 @@ fn ask(entry: &Entry, fd: c_int, calls: u32) {
 /// Asks the broker for an area that was handed out before, and receives what is in it. Afterwards the kernel carries: other
 /// processes may have the socket as well, and share no locks with this one.
 pub(crate) fn again(fd: c_int) {
-    let Some(request) = describe(fd) else { return };
-    if let Some((Reply::Area(end), Some(map))) = send_request(fd, Connection { again: true, ..request }) {
+    let Some(request) = describe_known(fd) else { return };
+    if let Some((Reply::Area(end), Some(map))) = send_request(fd, request) {
         crate::table::insert(fd, kernel::is_nonblocking(fd), u32::MAX);
         match crate::table::get(fd) {
             Some(entry) => {
@@ -89,6 +106,14 @@ pub(crate) fn again(fd: c_int) {
             None => map.unmap(),
         }
     }
+}
+
+/// Returns true if the broker would hand the area of a connection out again.
+pub(crate) fn is_known(fd: c_int) -> bool {
+    let asked = describe_known(fd).and_then(|asked| send_request(fd, asked));
+    let Some((Reply::Area(_), Some(map))) = asked else { return false };
+    map.unmap();
+    true
 }
 
 /// Leaves a socket to the kernel, for good.
@@ -124,15 +149,26 @@ fn describe(fd: c_int) -> Option<Connection> {
     }
 }
 
-/// Returns the numbers of a Unix socket's inode and of its peer's (`sock_diag(7)`).
-fn inodes(fd: c_int) -> Option<(u64, u64)> {
+/// Describes a socket whose connection the broker may know. It may be over, so that the peer has no name.
+fn describe_known(fd: c_int) -> Option<Connection> {
+    let own = match kernel::option(fd, libc::SOL_SOCKET, libc::SO_DOMAIN)? {
+        libc::AF_INET | libc::AF_INET6 => 0,
+        libc::AF_UNIX => inode(fd)?,
+        _ => return None,
+    };
+    Some(Connection { own, peer: 0, again: true })
+}
+
+fn inode(fd: c_int) -> Option<u64> {
     // SAFETY: all zeros are a `stat`.
     let mut stat = unsafe { std::mem::zeroed::<libc::stat>() };
     // SAFETY: the C library writes its structure.
-    if unsafe { libc::fstat(fd, &raw mut stat) } != 0 {
-        return None;
-    }
-    let own = stat.st_ino;
+    (unsafe { libc::fstat(fd, &raw mut stat) } == 0).then_some(stat.st_ino)
+}
+
+/// Returns the numbers of a Unix socket's inode and of its peer's (`sock_diag(7)`).
+fn inodes(fd: c_int) -> Option<(u64, u64)> {
+    let own = inode(fd)?;
     // SAFETY: plain numbers.
     let diagnoses = unsafe {
         libc::syscall(

@@ -8,6 +8,7 @@
 
 use crate::area::End;
 use crate::kernel;
+use crate::silence;
 use crate::request::{self, Descriptor};
 use crate::wire::{Reply, Request};
 use libc::c_int;
@@ -126,7 +127,7 @@ fn make() -> Option<Bell> {
         return None;
     }
     let made = make_named();
-    if made.is_none() {
+    if made.is_none() && !silence::lasts() {
         NONE_TO_BE_HAD.store(true, Ordering::Relaxed);
     }
     made
@@ -163,6 +164,13 @@ pub(crate) fn give_back(bell: Bell) {
 fn close(fd: c_int) {
     mark(fd, false);
     kernel::close(fd);
+}
+
+/// Rings a bell of this process.
+pub(crate) fn strike(bell: Bell) {
+    let one = 1_u64;
+    // SAFETY: eight bytes of our own.
+    unsafe { libc::syscall(libc::SYS_write, bell.fd, &raw const one, 8) };
 }
 
 /// Takes in what rang.
@@ -233,6 +241,12 @@ pub(crate) fn state(end: &End, bell: Option<Bell>, is_set: bool, alone: bool) {
     if end.bell.compare_exchange(stated, next, Ordering::SeqCst, Ordering::SeqCst).is_err() {
         end.bell.store(BY_BYTES, Ordering::SeqCst);
     }
+}
+
+/// Returns true if wake bytes may be meant for several sleepers, of which one takes them in.
+pub(crate) fn may_wake_several(end: &End) -> bool {
+    // All bits of `BY_BYTES` are set.
+    end.bell.load(Ordering::SeqCst) & OF_SET != 0
 }
 
 /// Rings the bell that an end stated. `rung` is the name of the bell that this connection rang before, which stays open until

@@ -1,39 +1,45 @@
 //! Copies and ends of descriptors and of processes.
 
 use crate::area::{Look, Phase};
-use crate::table::{self, Link};
+use crate::table::{self, Entry, Link};
 use crate::{bell, description, epoll, kernel, lock, send, wait};
 use libc::{c_int, linger};
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::time::Duration;
 
-/// Longest wait for the other end to hand bytes back.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Time between looks whether it has.
+/// Looks for wake bytes that are on their way to an end that is closed.
+const LAST_LOOKS: u32 = 100;
+/// Time between two of them.
 const LOOK: Duration = Duration::from_micros(50);
 
 /// Notes that a descriptor is about to be closed, or replaced by `dup2`.
 pub fn closing(fd: c_int) {
+    if EXITING.load(Ordering::Acquire) {
+        // It was counted as closed.
+        return;
+    }
     epoll::forget(fd);
     let Some(entry) = table::get(fd) else { return };
-    if let Some(link) = entry.link()
-        && entry.description().holders.load(Ordering::Acquire) == 1
-        && entry.is_shared.load(Ordering::Relaxed) == 0
-    {
-        part(&link, fd);
-    }
+    part(&entry, fd);
     table::remove(fd);
 }
 
+/// Tells the other end that this one is closed, if no other descriptor of it is left.
+pub(crate) fn part(entry: &Entry, fd: c_int) {
+    if let Some(link) = entry.link().filter(|_| is_last(entry, 1)) {
+        say_closed(&link, fd);
+    }
+}
+
 /// Tells the other end that this one is closed.
-fn part(link: &Link<'_>, fd: c_int) {
+fn say_closed(link: &Link<'_>, fd: c_int) {
     link.head.ends[link.end].closed.store(1, Ordering::Release);
     link.inward.signals().gone.store(1, Ordering::SeqCst);
     send::wake_sender(link);
     // Wake bytes that lie there unread would be lost bytes to the kernel, which then resets the connection.
     link.inward.signals().want_data.store(0, Ordering::SeqCst);
     if matches!(link.inward.phase(), Phase::Ring | Phase::Over) {
-        wait::drain(link, fd);
+        take_in_last_wakes(link, fd);
     }
     // As the kernel does when bytes are lost: the connection is reset.
     if matches!(link.inward.look(), Look::Bytes(_)) {
@@ -44,6 +50,40 @@ fn part(link: &Link<'_>, fd: c_int) {
             libc::syscall(libc::SYS_setsockopt, fd, libc::SOL_SOCKET, libc::SO_LINGER, &raw const now, bytes)
         };
     }
+}
+
+/// Takes wake bytes in that were counted and are on their way. The other end counts, sees that this one is gone, and sends none.
+fn take_in_last_wakes(link: &Link<'_>, fd: c_int) {
+    fence(Ordering::SeqCst);
+    for _ in 0..LAST_LOOKS {
+        wait::drain(link, fd);
+        if link.inward.wakes() as u64 <= link.inward.writer().owed.load(Ordering::Acquire) {
+            break;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// True once this process has noted that it exits.
+static EXITING: AtomicBool = AtomicBool::new(false);
+
+/// Notes that the process exits, by which the kernel closes all of its descriptors. It resets a connection with bytes that
+/// nobody received, so the wake bytes are taken in, which are none of the program's. Connections can still be used: functions
+/// of the program may run yet.
+pub fn exiting() {
+    if EXITING.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    table::for_each(|fd, entry| {
+        let is_last = description::release(entry.description()) && entry.is_shared.load(Ordering::Relaxed) == 0;
+        match entry.link() {
+            Some(link) if is_last => say_closed(&link, fd),
+            Some(link) if matches!(link.inward.phase(), Phase::Ring | Phase::Over) => {
+                wait::drain(&link, fd);
+            }
+            _ => {}
+        }
+    });
 }
 
 /// Closes descriptors from one to another, as `close_range(2)` is about to.
@@ -73,46 +113,29 @@ pub fn shutting(fd: c_int, how: c_int) {
 /// Leaves a socket to the kernel for good, since something is asked that cannot be done by reference.
 pub fn leave(fd: c_int) {
     let Some(entry) = table::get(fd) else { return };
-    entry.description().never.store(1, Ordering::Release);
-    entry.description().ask_at.store(u32::MAX, Ordering::Relaxed);
+    stay(&entry);
     if let Some(link) = entry.link() {
         send::leave(&entry, &link, fd);
     }
 }
 
-/// Takes a connection back to the kernel, with all that was not received: a process may have it next that does not have this
-/// library. Returns false if that cannot be done: the other end does not answer, or was just changing over.
-pub fn take_back(fd: c_int) -> bool {
-    let Some(entry) = table::get(fd) else { return true };
-    let Some(link) = entry.link() else {
-        entry.description().never.store(1, Ordering::Release);
-        entry.description().ask_at.store(u32::MAX, Ordering::Relaxed);
-        return true;
-    };
-    let held = link.lock_recv();
-    link.inward.signals().revert.store(send::RETURN, Ordering::SeqCst);
-    send::leave(&entry, &link, fd);
-    let is_back = link.inward.phase() == Phase::Kernel || wait_for_end(&link, fd);
-    if is_back && link.inward.phase() != Phase::Kernel {
-        link.inward.set_phase(Phase::Over);
-    }
-    drop(held);
-    is_back
+/// Notes that a socket stays with the kernel, or goes back to it, for good.
+pub(crate) fn stay(entry: &Entry) {
+    entry.description().never.store(1, Ordering::Release);
+    entry.description().ask_at.store(u32::MAX, Ordering::Relaxed);
 }
 
-/// Waits until the other end has handed its direction back, and takes in the wake bytes before it.
-fn wait_for_end(link: &Link<'_>, fd: c_int) -> bool {
-    let deadline = Instant::now() + PATIENCE;
-    while !link.inward.has_ended() || link.inward.wakes() > 0 {
-        if Instant::now() >= deadline || wait::is_dead(link, fd) {
-            return false;
-        }
-        if link.inward.has_ended() {
-            wait::drain(link, fd);
-        }
-        std::thread::sleep(LOOK);
+/// Returns true if no process has a descriptor of a socket, but for so many of this one.
+pub(crate) fn is_last(entry: &Entry, own: usize) -> bool {
+    entry.description().holders.load(Ordering::Acquire) as usize <= own
+        && entry.is_shared.load(Ordering::Relaxed) == 0
+}
+
+/// Lets the broker have the memory back, once the other end is closed as well.
+pub(crate) fn mark_closed(entry: &Entry) {
+    if let Some(link) = entry.link() {
+        link.this_end().closed.store(1, Ordering::Release);
     }
-    true
 }
 
 /// Notes a copy of a descriptor.
@@ -142,26 +165,9 @@ pub fn fork_failed() {
     kernel::fail(before);
 }
 
-/// Takes all connections back to the kernel that a program which is about to begin may inherit, since it will not have this
-/// library. One that is spawned may be given any of them, so that marks to close them do not count.
-pub fn before_stranger(is_spawned: bool) {
-    let mut found = Vec::new();
-    table::for_each(|fd, entry| {
-        // SAFETY: plain numbers.
-        let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFD, 0) };
-        let is_kept = is_spawned || flags & libc::c_long::from(libc::FD_CLOEXEC) == 0;
-        if entry.link().is_some() && flags >= 0 && is_kept {
-            found.push(fd);
-        }
-    });
-    for fd in found {
-        // One that does not answer keeps what it has sent: there is nobody to ask.
-        let _ = take_back(fd);
-    }
-}
-
 /// Begins in the child of a fork.
 pub fn in_child() {
+    EXITING.store(false, Ordering::Release);
     lock::forget_thread_number();
     description::forget_free();
     bell::in_child();

@@ -3,7 +3,8 @@
 //! It lies in memory that a fork does not copy. It counts the bytes that pass through the kernel, by which both ends know
 //! where the ring begins.
 
-use crate::lock::Lock;
+use crate::kernel;
+use crate::lock::{Lock, thread_number};
 use crate::zerocopy::Calls;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -28,6 +29,8 @@ pub(crate) struct Description {
     pub(crate) calls: AtomicU32,
     /// Number of calls at which the broker is asked.
     pub(crate) ask_at: AtomicU32,
+    /// Thread of the relay that receives for another program; 0 if none. Other processes wait for what it puts back.
+    pub(crate) lent: AtomicU32,
     /// Bytes sent and received through the kernel before the ring.
     pub(crate) sent: AtomicU64,
     pub(crate) received: AtomicU64,
@@ -82,6 +85,27 @@ impl Drop for Inside<'_> {
     }
 }
 
+impl Description {
+    /// Returns true if a relay receives what comes, and puts back what its program leaves unread.
+    #[inline]
+    pub(crate) fn is_lent(&self) -> bool {
+        let relay = self.lent.load(Ordering::Acquire);
+        relay != 0 && self.is_lent_to_another(relay)
+    }
+
+    #[cold]
+    fn is_lent_to_another(&self, relay: u32) -> bool {
+        if relay == thread_number() {
+            return false;
+        }
+        if kernel::is_gone(relay) {
+            let _ = self.lent.compare_exchange(relay, 0, Ordering::AcqRel, Ordering::Relaxed);
+            return false;
+        }
+        true
+    }
+}
+
 /// Descriptions that are free, all of them of this process's own slabs.
 static FREE: Mutex<Vec<&'static Description>> = Mutex::new(Vec::new());
 
@@ -92,7 +116,7 @@ pub(crate) fn make(nonblocking: bool, ask_at: u32) -> Option<&'static Descriptio
         free.extend(slab()?);
     }
     let made = free.pop()?;
-    for word in [&made.never, &made.joined, &made.reset, &made.calls] {
+    for word in [&made.never, &made.joined, &made.reset, &made.calls, &made.lent] {
         word.store(0, Ordering::Relaxed);
     }
     made.nonblocking.store(u32::from(nonblocking), Ordering::Relaxed);

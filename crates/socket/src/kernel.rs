@@ -138,9 +138,21 @@ pub fn name(fd: c_int, peer: bool) -> Option<(libc::sockaddr_storage, usize)> {
 
 /// Returns true if the descriptor does not wait.
 pub fn is_nonblocking(fd: c_int) -> bool {
+    has_flag(fd, libc::O_NONBLOCK)
+}
+
+/// Returns true if the descriptor has a flag (`F_GETFL`).
+pub fn has_flag(fd: c_int, flag: c_int) -> bool {
     // SAFETY: plain numbers.
     let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL, 0) };
-    flags >= 0 && flags & c_long::from(libc::O_NONBLOCK) != 0
+    flags >= 0 && flags & c_long::from(flag) != 0
+}
+
+/// Returns how a descriptor was opened: `O_RDONLY`, `O_WRONLY` or `O_RDWR`.
+pub fn access_of(fd: c_int) -> Option<c_int> {
+    // SAFETY: plain numbers.
+    let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL, 0) };
+    (flags >= 0).then_some(flags as c_int & libc::O_ACCMODE)
 }
 
 /// Reads the beginning of a file, and returns how many bytes.
@@ -153,6 +165,25 @@ pub fn read_file(path: &std::ffi::CStr, to: &mut [u8]) -> Option<usize> {
     let got = unsafe { libc::syscall(libc::SYS_read, file, to.as_mut_ptr(), to.len()) };
     close(file);
     usize::try_from(got).ok()
+}
+
+/// Reads a file to its end, by system calls alone: the standard library would close it by this library's own wrapper.
+pub fn read_whole(path: &std::ffi::CStr) -> Vec<u8> {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: a path that ends in zero.
+    let file = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, 0) as c_int };
+    let (mut all, mut piece) = (Vec::new(), [0_u8; 4096]);
+    if file < 0 {
+        return all;
+    }
+    loop {
+        // SAFETY: a buffer of our own.
+        let got = unsafe { libc::syscall(libc::SYS_read, file, piece.as_mut_ptr(), piece.len()) };
+        let Ok(got @ 1..) = usize::try_from(got) else { break };
+        all.extend_from_slice(&piece[..got]);
+    }
+    close(file);
+    all
 }
 
 /// Closes a descriptor.
@@ -176,11 +207,28 @@ pub fn futex_wake(word: &AtomicU32, most: c_int) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, most) };
 }
 
-/// Returns true if no thread has this number.
+/// Returns true if a thread has ended, or never was. One that was killed keeps its number until its parent asks for its status.
 pub fn is_gone(thread: u32) -> bool {
     // SAFETY: signal 0 is sent to nobody.
     let sent = unsafe { libc::syscall(libc::SYS_tkill, thread, 0) };
-    sent != 0 && errno() == libc::ESRCH
+    sent != 0 && errno() == libc::ESRCH || is_zombie(thread)
+}
+
+/// Returns true if a thread has ended, and keeps its number only (`proc_pid_stat(5)`).
+fn is_zombie(thread: u32) -> bool {
+    let mut path = [0_u8; 32];
+    let written = {
+        use std::io::Write;
+        let mut rest = &mut path[..];
+        write!(rest, "/proc/{thread}/stat\0").is_ok()
+    };
+    let Ok(path) = std::ffi::CStr::from_bytes_until_nul(&path) else { return false };
+    let mut stat = [0; 128];
+    let got = if written { read_file(path, &mut stat) } else { None };
+    // The name before the state is in parentheses, may have some itself, and is 15 bytes long at most.
+    let stat = &stat[..got.unwrap_or(0)];
+    let state = stat.iter().rposition(|byte| *byte == b')').and_then(|at| stat.get(at + 2));
+    matches!(state, Some(b'Z' | b'X'))
 }
 
 /// Returns true if a signal whose handler is not restarted (`SA_RESTART`) may have interrupted a call.

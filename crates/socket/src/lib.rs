@@ -16,10 +16,12 @@
 //! | [`bell`] | what wakes a sleeper |
 //! | [`ready`] | readiness of one socket; [`poll`], [`epoll`]: of many |
 //! | [`make`], [`close`] | beginnings, copies and ends of descriptors |
+//! | [`handover`] | sockets that another program, another process or the kernel alone goes on with |
+//! | [`memory`] | whether the caller's buffers can be reached |
 //! | [`options`] | options of sockets |
 //! | [`zerocopy`] | reports on buffers that were sent with `MSG_ZEROCOPY` |
 //! | [`uring`] | programs whose calls go past this library |
-//! | [`ask`], [`broker`] | how two ends find that they share memory; [`request`], [`wire`]: their messages |
+//! | [`ask`], [`broker`] | how two ends find that they share memory; [`request`], [`wire`]: their messages; [`silence`]: a broker that does not answer |
 //! | [`lock`] | lock of threads that may be killed |
 //! | [`pieces`] | the caller's buffers |
 //! | [`kernel`] | system calls |
@@ -41,15 +43,18 @@ with_system! {
     mod crowd;
     mod description;
     pub mod epoll;
+    pub mod handover;
     pub mod kernel;
     mod lock;
     pub mod make;
+    pub mod memory;
     pub mod options;
     pub mod poll;
     mod ready;
     pub mod recv;
     mod request;
     pub mod send;
+    mod silence;
     mod table;
     pub mod uring;
     mod wait;

@@ -94,3 +94,44 @@ pub(crate) fn thread_number() -> u32 {
 pub(crate) fn forget_thread_number() {
     NUMBER.with(|number| number.set(0));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Maps a lock that a child shares.
+    fn shared() -> &'static Lock {
+        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        // SAFETY: new memory, which stays mapped; zeros are a lock.
+        unsafe { &*libc::mmap(std::ptr::null_mut(), 4096, access, flags, -1, 0).cast() }
+    }
+
+    #[test]
+    fn a_lock_is_taken_over_from_an_owner_that_was_killed_and_not_reaped() {
+        let lock = shared();
+        // SAFETY: the child makes system calls only, until it is killed.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: a call without arguments. The thread's number is the parent's still.
+            lock.0.store(unsafe { libc::getpid() } as u32, Ordering::Release);
+            loop {
+                // SAFETY: a call without arguments.
+                unsafe { libc::pause() };
+            }
+        }
+        while lock.0.load(Ordering::Acquire) == 0 {
+            std::thread::yield_now();
+        }
+        assert!(!kernel::is_gone(child as u32), "it lives");
+        // SAFETY: a child of this process, which stays a zombie for now; all zeros are a report.
+        unsafe {
+            let mut report = std::mem::zeroed();
+            libc::kill(child, libc::SIGKILL);
+            libc::waitid(libc::P_PID, child as u32, &raw mut report, libc::WEXITED | libc::WNOWAIT);
+        }
+        assert!(kernel::is_gone(child as u32), "it has ended");
+        drop(lock.take());
+        // SAFETY: a child of this process.
+        unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+    }
+}

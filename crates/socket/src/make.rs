@@ -1,6 +1,6 @@
 //! Beginnings of connections: what `connect`, `accept` and `socketpair` made.
 
-use crate::{ask, kernel, request, table};
+use crate::{ask, kernel, request, silence, table};
 use libc::c_int;
 
 /// Notes a descriptor that is connected, or about to be. A later call for the same one changes nothing.
@@ -32,6 +32,7 @@ pub fn inherited() {
     if ask::first() == u32::MAX {
         return;
     }
+    silence::prepare();
     let Ok(open) = std::fs::read_dir("/proc/self/fd") else { return };
     let numbers: Vec<c_int> =
         open.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();

@@ -1,7 +1,8 @@
 //! Options of sockets that concern what is carried by reference.
 
 use crate::area::Look;
-use crate::{kernel, table};
+use crate::table::Link;
+use crate::{kernel, ready, table, wait};
 use libc::c_int;
 use std::sync::atomic::Ordering;
 
@@ -9,12 +10,35 @@ use std::sync::atomic::Ordering;
 pub fn readable(fd: c_int) -> Option<c_int> {
     let entry = table::get(fd)?;
     let link = entry.link()?;
+    Some(readable_of(&link, fd).min(c_int::MAX as usize) as c_int)
+}
+
+/// Returns the bytes that a connection's end can receive without waiting, from the kernel and from the ring.
+pub(crate) fn readable_of(link: &Link<'_>, fd: c_int) -> usize {
+    // A thread that takes a wake byte in between the two counts of it would leave it among the bytes.
+    let _held = link.lock_recv();
     let in_ring = match link.inward.look() {
         Look::Bytes(bytes) => bytes,
         Look::Empty | Look::Ended | Look::Broken => 0,
     };
-    let sum = in_ring + kernel::readable(fd).saturating_sub(link.inward.wakes());
-    Some(sum.min(c_int::MAX as usize) as c_int)
+    in_ring + kernel::readable(fd).saturating_sub(link.inward.wakes())
+}
+
+/// Returns true if a descriptor is a Unix socket that has an area.
+pub fn is_unix(fd: c_int) -> bool {
+    table::get(fd).is_some_and(|entry| entry.link().is_some() && entry.is_unix.load(Ordering::Relaxed) != 0)
+}
+
+/// Returns the error that the kernel would have for a Unix socket whose peer closed it with bytes unread, and forgets it, as
+/// `SO_ERROR` does.
+pub fn take_error(fd: c_int) -> Option<c_int> {
+    let entry = table::get(fd)?;
+    let link = entry.link()?;
+    let is_reset = wait::is_dead(&link, fd) && ready::is_reset(&entry, &link);
+    is_reset.then(|| {
+        entry.description().reset.store(1, Ordering::Release);
+        libc::ECONNRESET
+    })
 }
 
 /// Returns true if only the kernel can do what an option asks for.
@@ -50,6 +74,20 @@ pub fn set_nodelay(fd: c_int, value: c_int) -> bool {
     is_ours
 }
 
+/// Has the other end know whether the program has this end be a reset.
+pub fn note_linger(fd: c_int) {
+    let Some(entry) = table::get(fd) else { return };
+    let Some(link) = entry.link() else { return };
+    // SAFETY: all zeros are a time.
+    let mut value = unsafe { std::mem::zeroed::<libc::linger>() };
+    let mut length = size_of_val(&value) as libc::socklen_t;
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_LINGER);
+    // SAFETY: the kernel writes at most `length` bytes.
+    unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, &raw mut value, &raw mut length) };
+    let resets = value.l_onoff != 0 && value.l_linger == 0;
+    link.this_end().resets.store(u32::from(resets), Ordering::Release);
+}
+
 /// Option, and kind of message, of the number of bytes that are left (`TCP_INQ`, `TCP_CM_INQ`).
 pub const TCP_INQ: c_int = 36;
 
@@ -67,7 +105,10 @@ pub fn set_inq(fd: c_int, is_wanted: bool) {
 /// So many bytes at `msg_control` are writable.
 pub unsafe fn tell_inq(fd: c_int, message: &mut libc::msghdr, room: usize) {
     let Some(entry) = table::get(fd) else { return };
-    if entry.description().inq.load(Ordering::Relaxed) == 0 || message.msg_control.is_null() {
+    if entry.link().is_none()
+        || entry.description().inq.load(Ordering::Relaxed) == 0
+        || message.msg_control.is_null()
+    {
         return;
     }
     let left = readable(fd).unwrap_or(0);

@@ -1,5 +1,7 @@
 //! The caller's buffers, as a place in a list of them.
 
+#[cfg(not(loom))]
+use crate::memory::{self, Touch};
 use libc::iovec;
 
 /// Buffers of a call, of which a part has been done.
@@ -9,13 +11,36 @@ pub struct Pieces<'a> {
     /// Bytes of the first buffer that are done.
     done: usize,
     left: usize,
+    /// What is checked of each buffer before its bytes are copied; nothing if this library made the buffers.
+    #[cfg(not(loom))]
+    access: Option<Touch>,
+    /// True once a buffer was found that cannot be reached.
+    is_bad: bool,
 }
 
 impl<'a> Pieces<'a> {
     /// Makes a cursor at the first byte.
     pub fn new(list: &'a [iovec]) -> Pieces<'a> {
         let left = list.iter().fold(0, |sum: usize, piece| sum.saturating_add(piece.iov_len));
-        Pieces { list, done: 0, left }
+        Pieces {
+            list,
+            done: 0,
+            left,
+            #[cfg(not(loom))]
+            access: None,
+            is_bad: false,
+        }
+    }
+
+    /// Makes a cursor in buffers that may not be what the caller says.
+    #[cfg(not(loom))]
+    pub fn unchecked(list: &'a [iovec], access: Touch) -> Pieces<'a> {
+        Pieces { access: Some(access), ..Pieces::new(list) }
+    }
+
+    /// Returns true if a buffer cannot be reached.
+    pub(crate) fn is_bad(&self) -> bool {
+        self.is_bad
     }
 
     /// Returns the bytes that are left.
@@ -23,8 +48,14 @@ impl<'a> Pieces<'a> {
         self.left
     }
 
-    /// Returns the next contiguous bytes, at most `most`.
+    /// Returns the next contiguous bytes, at most `most`; nothing if there are none, or they cannot be reached.
     pub(crate) fn next(&mut self, most: usize) -> Option<(*mut u8, usize)> {
+        let (place, bytes) = self.place(most)?;
+        self.is_bad = !self.can_reach(place, bytes);
+        (!self.is_bad).then_some((place, bytes))
+    }
+
+    fn place(&mut self, most: usize) -> Option<(*mut u8, usize)> {
         while let Some(first) = self.list.first() {
             if self.done < first.iov_len {
                 let bytes = (first.iov_len - self.done).min(most);
@@ -36,10 +67,31 @@ impl<'a> Pieces<'a> {
         None
     }
 
+    #[cfg(not(loom))]
+    fn can_reach(&self, place: *const u8, bytes: usize) -> bool {
+        self.access.is_none_or(|access| memory::allows(access, place, bytes))
+    }
+
+    #[cfg(loom)]
+    fn can_reach(&self, _place: *const u8, _bytes: usize) -> bool {
+        true
+    }
+
     /// Moves on.
     pub(crate) fn advance(&mut self, bytes: usize) {
         self.done += bytes;
         self.left -= bytes;
+    }
+
+    /// Moves on by bytes that may lie in several buffers, and that this library does not copy.
+    pub(crate) fn skip(&mut self, bytes: usize) {
+        let mut left = bytes;
+        while left > 0
+            && let Some((_, part)) = self.place(left)
+        {
+            self.advance(part);
+            left -= part;
+        }
     }
 
     /// Moves back to an earlier place: the cursor as it was before.

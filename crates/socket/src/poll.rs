@@ -82,7 +82,7 @@ fn is_carried(fd: c_int) -> bool {
 
 fn has_news(one: &pollfd) -> bool {
     if epoll::has_carried(one.fd) {
-        return one.events & POLLIN != 0 && epoll::any(one.fd);
+        return one.events & ready::READS != 0 && epoll::any(one.fd);
     }
     let Some(entry) = table::get(one.fd) else { return false };
     entry.link().is_some_and(|link| ready::of(&entry, &link, one.fd, one.events).now != 0)
@@ -98,7 +98,7 @@ fn evaluate(fds: &mut [pollfd], asked: &mut [pollfd], sleep: Option<Option<Bell>
             if sleep.is_some() {
                 epoll::arm(one.fd);
             }
-            one.revents = if epoll::any(one.fd) { one.events & POLLIN } else { 0 };
+            one.revents = if epoll::any(one.fd) { one.events & ready::READS } else { 0 };
         } else if let Some(entry) = table::get(one.fd)
             && let Some(link) = entry.link()
         {
@@ -158,8 +158,11 @@ fn translate(fds: &mut [pollfd], asked: &[pollfd]) -> isize {
                 }
             }
             _ if epoll::has_carried(one.fd) => {
-                let is_ready = reported & POLLIN != 0 || epoll::any(one.fd);
-                one.revents |= if is_ready { one.events & POLLIN } else { 0 };
+                let is_ready = match reported & ready::READS {
+                    0 => epoll::any(one.fd),
+                    _ => epoll::is_ready(one.fd),
+                };
+                one.revents |= if is_ready { one.events & ready::READS } else { 0 };
             }
             _ => one.revents |= reported,
         }
@@ -235,9 +238,11 @@ const SELECTS: [(libc::c_short, libc::c_short); 3] = [
 /// Bits of a word of a set: the kernel's, also for sets that are longer than the C library's type.
 const BITS: usize = usize::BITS as usize;
 
+/// Returns true if a set of `select(2)` has a descriptor.
+///
 /// # Safety
 /// The set has a bit for the descriptor.
-unsafe fn is_set(set: *mut fd_set, fd: c_int) -> bool {
+pub unsafe fn is_set(set: *mut fd_set, fd: c_int) -> bool {
     // SAFETY: the caller's promise.
     let word = unsafe { *set.cast::<usize>().add(fd as usize / BITS) };
     word >> (fd as usize % BITS) & 1 != 0

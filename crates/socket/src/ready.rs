@@ -36,6 +36,10 @@ pub(crate) fn of(entry: &Entry, link: &Link<'_>, fd: c_int, asked: c_short) -> R
 }
 
 fn read(entry: &Entry, link: &Link<'_>, fd: c_int, asked: c_short, ready: &mut Ready) {
+    if entry.description().is_lent() {
+        ready.rings_in = true;
+        return;
+    }
     if carries_in(entry, link) {
         match link.inward.look() {
             Look::Bytes(_) | Look::Broken => ready.now |= asked,
@@ -68,7 +72,7 @@ pub(crate) fn carries_in(entry: &Entry, link: &Link<'_>) -> bool {
     match link.inward.phase() {
         Phase::Ring => true,
         Phase::Agreed => {
-            let begin = link.inward.writer().begin.load(Ordering::Acquire);
+            let begin = link.inward.begin();
             begin != UNSET && begin == entry.description().received.load(Ordering::Acquire)
         }
         Phase::Kernel | Phase::Over => false,
@@ -106,6 +110,15 @@ pub(crate) fn is_reset(entry: &Entry, link: &Link<'_>) -> bool {
         false => link.inward.signals().revert.load(Ordering::Acquire) == 0 && !link.inward.has_ended(),
     };
     left_unread && is_sign && entry.description().reset.load(Ordering::Acquire) == 0
+}
+
+/// Returns true if a reset that the kernel reports can only come from wake bytes which the other end left unread when its process
+/// ended: without them the kernel would have reported the end. All bytes that this end sent went into the ring.
+pub(crate) fn is_reset_by_wakes(link: &Link<'_>) -> bool {
+    let peer = &link.head.ends[1 - link.end];
+    let has_read_all = matches!(link.out.phase(), Phase::Ring | Phase::Over) && !link.out.is_unread();
+    let is_meant = peer.closed.load(Ordering::Acquire) | peer.resets.load(Ordering::Acquire) != 0;
+    !is_meant && has_read_all
 }
 
 /// Translates what the kernel reported of a socket whose kernel connection wakes. `reported` has the kernel's bits.

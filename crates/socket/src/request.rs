@@ -1,7 +1,7 @@
 //! One request to the broker, and its reply.
 
 use crate::ask::path;
-use crate::kernel;
+use crate::{kernel, silence};
 use crate::wire::{BYTES, Reply, Request};
 use libc::{c_int, sockaddr_un};
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +9,11 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use unrack_pool::socket;
+
+/// Longest wait for the broker.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Returns true if there was a broker when this process first asked.
 pub(crate) fn has_broker() -> bool {
@@ -19,9 +23,27 @@ pub(crate) fn has_broker() -> bool {
 /// Sends a request with a descriptor beside it. Returns the reply, and the descriptor that came with it; nothing if the broker
 /// does not answer.
 pub(crate) fn send(request: Request, passed: c_int) -> Option<(Reply, Option<Descriptor>)> {
+    if silence::lasts() {
+        return None;
+    }
+    let begin = Instant::now();
+    let answer = exchange(request, passed);
+    if answer.is_none() && begin.elapsed() >= PATIENCE {
+        silence::begin();
+    } else if answer.is_some() {
+        silence::end();
+    }
+    answer
+}
+
+fn exchange(request: Request, passed: c_int) -> Option<(Reply, Option<Descriptor>)> {
     let (path, address) = broker()?;
     let broker = Descriptor::connect(path, address)?;
-    broker.send(&request.encode(), passed)?;
+    broker.send(&Request::Hello.encode(), None)?;
+    if Reply::decode(&broker.recv()?.0)? != Reply::Ready {
+        return None;
+    }
+    broker.send(&request.encode(), Some(passed))?;
     let (bytes, passed) = broker.recv()?;
     Some((Reply::decode(&bytes)?, passed))
 }
@@ -97,7 +119,7 @@ impl Descriptor {
         let made = unsafe { libc::syscall(libc::SYS_socket, libc::AF_UNIX, kind, 0) };
         let made = (made >= 0).then(|| Descriptor(made as c_int))?;
         // A broker that is stopped does not stop its programs.
-        let most = libc::timeval { tv_sec: 1, tv_usec: 0 };
+        let most = libc::timeval { tv_sec: PATIENCE.as_secs() as _, tv_usec: 0 };
         for option in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
             // SAFETY: the kernel reads a structure of our own.
             unsafe {
@@ -120,21 +142,24 @@ impl Descriptor {
         (connected == 0 && is_trusted()).then_some(made)
     }
 
-    fn send(&self, bytes: &[u8], passed: c_int) -> Option<()> {
+    fn send(&self, bytes: &[u8], passed: Option<c_int>) -> Option<()> {
         let mut beside = Beside {
             header: libc::cmsghdr {
                 cmsg_len: Beside::LENGTH as _,
                 cmsg_level: libc::SOL_SOCKET,
                 cmsg_type: libc::SCM_RIGHTS,
             },
-            fd: passed,
+            fd: passed.unwrap_or(-1),
             _rest: 0,
         };
         let mut piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
         // SAFETY: all zeros are an empty message.
         let mut message = unsafe { std::mem::zeroed::<libc::msghdr>() };
         (message.msg_iov, message.msg_iovlen) = (&raw mut piece, 1);
-        (message.msg_control, message.msg_controllen) = ((&raw mut beside).cast(), size_of::<Beside>() as _);
+        if passed.is_some() {
+            (message.msg_control, message.msg_controllen) =
+                ((&raw mut beside).cast(), size_of::<Beside>() as _);
+        }
         // SAFETY: structures of our own.
         let sent = unsafe { kernel::sendmsg(self.0, &raw const message, libc::MSG_NOSIGNAL) };
         (sent == bytes.len() as isize).then_some(())

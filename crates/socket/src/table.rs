@@ -83,6 +83,13 @@ impl Link<'_> {
         bell::ring(&self.head.ends[1 - self.end], self.rung)
     }
 
+    /// Rings the bell of this end, by which other processes of it may be woken.
+    pub(crate) fn ring_own(&self) {
+        let rung = AtomicU64::new(0);
+        bell::ring(self.this_end(), &rung);
+        bell::give_up(&rung);
+    }
+
     /// Returns the link, after what the other end asked for was done.
     #[inline]
     pub(crate) fn settled(&self, fd: c_int) -> &Self {
@@ -249,6 +256,20 @@ fn fresh() -> &'static Entry {
     })
 }
 
+/// Returns another descriptor of the same entry, if there is one.
+pub(crate) fn copy_of(fd: c_int) -> Option<c_int> {
+    let found = ENTRIES.get(fd as usize)?.load(Ordering::Acquire);
+    if found.is_null() {
+        return None;
+    }
+    // SAFETY: entries are never given back. One use is that of the descriptor itself.
+    if unsafe { (*found).refs.load(Ordering::Acquire) } < 2 {
+        return None;
+    }
+    let is_copy = |other: &c_int| *other != fd && ENTRIES[*other as usize].load(Ordering::Acquire) == found;
+    (0..=HIGHEST.load(Ordering::Relaxed)).find(is_copy)
+}
+
 /// Makes a second descriptor of an entry, as `dup` did.
 pub(crate) fn duplicate(from: c_int, to: c_int) {
     remove(to);
@@ -283,6 +304,17 @@ pub(crate) fn for_each(mut then: impl FnMut(c_int, &Use)) {
             then(fd, &entry);
         }
     }
+}
+
+/// Returns this process's descriptors of a socket.
+pub(crate) fn same(entry: &Entry) -> Vec<c_int> {
+    let mut found = Vec::new();
+    for_each(|fd, other| {
+        if std::ptr::eq(entry, &raw const **other) {
+            found.push(fd);
+        }
+    });
+    found
 }
 
 /// Counts all descriptors once more, before a fork; or once less, when it failed.

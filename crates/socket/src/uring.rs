@@ -3,7 +3,7 @@
 //! Such a program's sockets stay with the kernel. Rings that were made before a connection asks are found among the process's
 //! descriptors; for later ones the calls of liburing are watched.
 
-use crate::{close, kernel, table};
+use crate::{handover, kernel, table};
 use libc::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -38,8 +38,8 @@ pub fn noticed() {
     let mut carried: Vec<c_int> = Vec::new();
     table::for_each(|fd, _| carried.push(fd));
     for fd in carried {
-        // One whose other end does not answer keeps what it has sent: there is nobody to ask.
-        let _ = close::take_back(fd);
+        // One for which no relay can be made goes on by reference, and its ring is not seen: see the message.
+        let _ = handover::take_back(fd);
     }
     say();
 }

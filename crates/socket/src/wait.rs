@@ -6,6 +6,7 @@
 use crate::area::{End, Look};
 use crate::bell::{self, Bell};
 use crate::lock::thread_number;
+use crate::options::readable_of;
 use crate::table::{Entry, Link};
 use crate::{crowd, kernel};
 use libc::c_int;
@@ -27,6 +28,8 @@ const FOLLOWER_NAP: Duration = Duration::from_millis(20);
 
 /// Longest sleep of a reader before it looks itself.
 const NAP: Duration = Duration::from_secs(1);
+/// Longest sleep of a call that waits for more bytes than are there, which wake bytes do not wake.
+const MORE_NAP: Duration = Duration::from_millis(10);
 /// Most calls that take wake bytes in, at a time.
 const MOST_DRAINS: u32 = 64;
 
@@ -90,17 +93,23 @@ fn look_for(budget: Duration, begin: Instant, holds: &mut impl FnMut() -> bool) 
     }
 }
 
-/// Waits until the ring has bytes, or the kernel has something to say. `deadline` is found out when it is first needed.
+/// Waits until the ring has bytes, or the kernel has something to say. `deadline` is found out when it is first needed;
+/// `has_some` says that the call has bytes already.
 pub(crate) fn for_data(
     entry: &Entry,
     link: &Link<'_>,
     fd: c_int,
     deadline: &mut Option<Option<Instant>>,
+    has_some: bool,
 ) -> Woken {
     let begin = Instant::now();
     let has_news = || link.inward.look() != Look::Empty;
     if spin(&entry.patience, has_news) {
         return Woken::Look;
+    }
+    // Woken again and again without bytes, by a peer that only sends wakes, the call ends in time all the same.
+    if deadline.flatten().is_some_and(|deadline| begin >= deadline) {
+        return Woken::Error(libc::EAGAIN);
     }
     let end = link.this_end();
     let own = thread_number();
@@ -113,7 +122,7 @@ pub(crate) fn for_data(
     drain(link, fd);
     link.inward.request_data();
     let deadline = *deadline.get_or_insert_with(|| give_up(fd, libc::SO_RCVTIMEO));
-    let woken = if has_news() { Woken::Look } else { bell.sleep(link, fd, deadline) };
+    let woken = if has_news() { Woken::Look } else { bell.sleep(link, fd, deadline, has_some) };
     drop(bell);
     learn(&entry.patience, begin.elapsed());
     end.leader.store(0, Ordering::Release);
@@ -139,8 +148,30 @@ impl<'a> Asleep<'a> {
         Asleep { end, bell }
     }
 
-    /// Sleeps until the bell rings, or the kernel has something to say.
-    fn sleep(&self, link: &Link<'_>, fd: c_int, deadline: Option<Instant>) -> Woken {
+    /// Sleeps until the bell rings or a descriptor has something to receive, for a time at most. Returns the reason to give up,
+    /// if any. `has_some` says that there are bytes for the call already.
+    fn doze(&self, fd: c_int, deadline: Option<Instant>, most: Duration, has_some: bool) -> Result<(), c_int> {
+        let mut both = [
+            libc::pollfd { fd, events: libc::POLLIN | libc::POLLRDHUP, revents: 0 },
+            libc::pollfd { fd: self.bell.map_or(-1, |bell| bell.fd), events: libc::POLLIN, revents: 0 },
+        ];
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        // SAFETY: no mask.
+        let ready = unsafe { kernel::poll(&mut both, Some(left.unwrap_or(most).min(most)), std::ptr::null()) };
+        if let Some(bell) = self.bell
+            && both[1].revents != 0
+        {
+            bell::quiet(bell);
+        }
+        match ready {
+            0 if left.is_some_and(|left| left <= most) => Err(libc::EAGAIN),
+            ..0 if left.is_some() || has_some || kernel::is_interruptible() => Err(kernel::errno()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sleeps until the bell rings, or the kernel has something to say. `has_some` says that the call has bytes already.
+    fn sleep(&self, link: &Link<'_>, fd: c_int, deadline: Option<Instant>, has_some: bool) -> Woken {
         let bell = self.bell.map_or(-1, |bell| bell.fd);
         let mut both = [
             libc::pollfd { fd, events: libc::POLLIN | libc::POLLRDHUP, revents: 0 },
@@ -157,8 +188,10 @@ impl<'a> Asleep<'a> {
         match ready {
             0 if left.is_some_and(|left| left <= NAP) => Woken::Error(libc::EAGAIN),
             0 => Woken::Look,
-            // As the kernel: a call with a time-out is not begun again after a signal.
-            ..0 if left.is_some() || kernel::is_interruptible() => Woken::Error(kernel::errno()),
+            // As the kernel: a call with a time-out, or with a part of its bytes, is not begun again after a signal.
+            ..0 if left.is_some() || has_some || kernel::is_interruptible() => {
+                Woken::Error(kernel::errno())
+            }
             ..0 => Woken::Look,
             _ if both[0].revents != 0 => look_at_kernel(link, fd).unwrap_or(Woken::Look),
             _ => Woken::Look,
@@ -169,6 +202,64 @@ impl<'a> Asleep<'a> {
 impl Drop for Asleep<'_> {
     fn drop(&mut self) {
         let _ = self.end.sleepers.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |n| n.checked_sub(1));
+    }
+}
+
+/// Waits until the kernel has something to receive, or the ring has begun to carry. It may return early.
+///
+/// The request to be woken states this thread's bell: another's may be known to the other end, which rings that alone.
+pub(crate) fn for_first(
+    link: &Link<'_>,
+    fd: c_int,
+    deadline: &mut Option<Option<Instant>>,
+    has_some: bool,
+) -> Result<(), c_int> {
+    let deadline = *deadline.get_or_insert_with(|| give_up(fd, libc::SO_RCVTIMEO));
+    let asleep = Asleep::new(link.this_end());
+    link.inward.request_data();
+    if link.inward.look() != Look::Empty {
+        return Ok(());
+    }
+    asleep.doze(fd, deadline, NAP, has_some)
+}
+
+/// Waits until a condition holds that bytes in the ring or in the kernel may bring about, or no more can come.
+pub(crate) fn for_more(
+    link: &Link<'_>,
+    fd: c_int,
+    deadline: &mut Option<Option<Instant>>,
+    holds: impl Fn() -> bool,
+) -> Result<(), c_int> {
+    let deadline = *deadline.get_or_insert_with(|| give_up(fd, libc::SO_RCVTIMEO));
+    while !holds() && !has_ended(fd) {
+        let asleep = Asleep::new(link.this_end());
+        link.inward.request_data();
+        if !holds() {
+            // Not on the kernel's connection, which reports the bytes that are not to be taken.
+            asleep.doze(-1, deadline, MORE_NAP, readable_of(link, fd) > 0)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if nothing can come any more in the direction of this end.
+fn has_ended(fd: c_int) -> bool {
+    let mut one = [libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 }];
+    // SAFETY: no mask.
+    unsafe { kernel::poll(&mut one, Some(Duration::ZERO), std::ptr::null()) > 0 }
+}
+
+/// Waits until the kernel has bytes, in a call that has some already. Returns false if there are none to come now: the direction
+/// has ended, the call's time is over, or a signal interrupted it.
+pub(crate) fn for_kernel(fd: c_int, deadline: &mut Option<Option<Instant>>) -> bool {
+    let deadline = *deadline.get_or_insert_with(|| give_up(fd, libc::SO_RCVTIMEO));
+    let mut one = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
+    let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    // SAFETY: no mask.
+    match unsafe { kernel::poll(&mut one, left, std::ptr::null()) } {
+        ..=0 => false,
+        // A peer that only sends wake bytes does not keep the call.
+        _ => kernel::readable(fd) > 0 && left.is_none_or(|left| !left.is_zero()),
     }
 }
 
@@ -195,7 +286,12 @@ fn follow(link: &Link<'_>, turn: u32) -> Woken {
 
 /// Takes wake bytes in. Returns whether there were any.
 pub(crate) fn drain(link: &Link<'_>, fd: c_int) -> bool {
+    if link.inward.wakes() == 0 {
+        return false;
+    }
     let mut any = false;
+    // Two threads that take in the same bytes would take data as well.
+    let held = link.lock_recv();
     // A peer that sends on and on does not keep this thread.
     for _ in 0..MOST_DRAINS {
         let wakes = link.inward.wakes();
@@ -211,6 +307,12 @@ pub(crate) fn drain(link: &Link<'_>, fd: c_int) -> bool {
         }
         link.inward.reader().skipped.fetch_add(got as u64, Ordering::AcqRel);
         any = true;
+    }
+    drop(held);
+    if any && bell::may_wake_several(link.this_end()) {
+        // They were meant for whoever sleeps, and the kernel looks again before it lets a sleeper return: one that found them
+        // gone sleeps on, so it has to be woken once more.
+        link.inward.request_data();
     }
     any
 }
@@ -230,12 +332,13 @@ pub(crate) fn look_at_kernel(link: &Link<'_>, fd: c_int) -> Option<Woken> {
     }
 }
 
-/// Waits until the ring has room. Returns the reason to give up, if any.
+/// Waits until the ring has room. `has_some` says that the call has sent a part. Returns the reason to give up, if any.
 pub(crate) fn for_room(
     entry: &Entry,
     link: &Link<'_>,
     fd: c_int,
     deadline: Option<Instant>,
+    has_some: bool,
 ) -> Option<c_int> {
     let begin = Instant::now();
     let has_news = || link.out.has_room() || link.out.has_ended() || link.out.is_unwanted();
@@ -256,7 +359,8 @@ pub(crate) fn for_room(
     learn(&entry.patience, begin.elapsed());
     let reason = if slept == 0 { 0 } else { kernel::errno() };
     match reason {
-        libc::EINTR if kernel::is_interruptible() => Some(libc::EINTR),
+        // As the kernel: what was sent is returned, whatever the handler asks for (`SA_RESTART`).
+        libc::EINTR if has_some || deadline.is_some() || kernel::is_interruptible() => Some(libc::EINTR),
         libc::ETIMEDOUT if is_dead(link, fd) => Some(libc::EPIPE),
         _ => None,
     }

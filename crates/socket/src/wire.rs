@@ -1,10 +1,11 @@
-//! Messages between a process and the broker: one request and one reply a connection, each with a descriptor beside it.
+//! Messages between a process and the broker: after a greeting, one request and one reply a connection, each with a descriptor
+//! beside it.
 //!
 //! A request comes with the socket itself: so the broker reads from the kernel which connection it is, and nobody can ask
 //! for one that he does not have.
 
 /// Version of these messages.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 const MAGIC: u32 = u32::from_le_bytes(*b"usk1");
 /// Bytes of a message.
 pub const BYTES: usize = 32;
@@ -18,6 +19,9 @@ pub enum Request {
     Name,
     /// Asks for the bell of that name.
     Bell(u64),
+    /// Asks whether the broker answers, before a descriptor is sent to it: one that was stopped would keep what it was sent,
+    /// and so a connection beyond its program's close.
+    Hello,
 }
 
 /// Connection, as one end names it.
@@ -44,6 +48,8 @@ pub enum Reply {
     Named(u64),
     /// The bell comes with this message.
     Bell,
+    /// The request may follow.
+    Ready,
 }
 
 impl Request {
@@ -53,6 +59,7 @@ impl Request {
             Request::Area(asked) => encode(u32::from(asked.again), asked.own, asked.peer),
             Request::Name => encode(2, 0, 0),
             Request::Bell(name) => encode(3, name, 0),
+            Request::Hello => encode(4, 0, 0),
         }
     }
 
@@ -62,6 +69,7 @@ impl Request {
             (again @ 0..=1, own, peer) => Some(Request::Area(Connection { own, peer, again: again != 0 })),
             (2, ..) => Some(Request::Name),
             (3, name, _) => Some(Request::Bell(name)),
+            (4, ..) => Some(Request::Hello),
             _ => None,
         }
     }
@@ -76,6 +84,7 @@ impl Reply {
             Reply::Never => encode(2, 0, 0),
             Reply::Named(name) => encode(3, name, 0),
             Reply::Bell => encode(4, 0, 0),
+            Reply::Ready => encode(5, 0, 0),
         }
     }
 
@@ -87,6 +96,7 @@ impl Reply {
             (2, ..) => Some(Reply::Never),
             (3, name, _) => Some(Reply::Named(name)),
             (4, ..) => Some(Reply::Bell),
+            (5, ..) => Some(Reply::Ready),
             _ => None,
         }
     }

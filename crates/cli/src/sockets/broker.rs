@@ -85,13 +85,10 @@ impl Serving {
 }
 
 fn pool(place: &Place, path: &std::path::Path) -> Result<(Client, Option<Manager>), Failure> {
+    raise_descriptors()?;
     if let Some(pool) = &place.pool {
         return Ok((Client::connect_as(pool, "sockets")?, None));
     }
-    // A descriptor is needed for each connection.
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    let most = rustix::process::Rlimit { current: limit.maximum, ..limit };
-    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, most);
     // Of a connection's area only what its rings have used takes memory, most often a tenth.
     let capacity = place.capacity.unwrap_or_else(unrack_pool::manager::half_of_memory);
     let mut options = Options::new(path.with_extension("pool"), capacity);
@@ -99,6 +96,23 @@ fn pool(place: &Place, path: &std::path::Path) -> Result<(Client, Option<Manager
     let manager = Manager::start(&options)?;
     let client = Client::connect_as(manager.socket(), "sockets")?;
     Ok((client, Some(manager)))
+}
+
+/// Fewest descriptors with which a broker serves: its own, and a few connections'.
+const DESCRIPTORS: u64 = 32;
+
+/// Has this process open as many descriptors as it may, since each connection needs one.
+fn raise_descriptors() -> Result<(), Failure> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    if let Some(most) = limit.maximum.filter(|most| *most < DESCRIPTORS) {
+        return Err(Failure::Lacking(format!(
+            "this process may have {most} descriptors open (RLIMIT_NOFILE), and carrying sockets takes {DESCRIPTORS}: raise \
+             the limit (ulimit -n)"
+        )));
+    }
+    let most = rustix::process::Rlimit { current: limit.maximum, ..limit };
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, most);
+    Ok(())
 }
 
 /// Runs `unrack sockets serve`.

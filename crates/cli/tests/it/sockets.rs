@@ -66,3 +66,15 @@ fn a_program_that_is_not_there_is_said() {
     let said = desk.refused(3, &["sockets", "--socket", &socket, "--", "no-such-program"]);
     assert!(said.contains("no-such-program"), "{said}");
 }
+
+#[test]
+fn a_limit_of_descriptors_that_is_too_low_is_named() {
+    let desk = Desk::new("sockets-descriptors");
+    let line = "ulimit -n 12; exec \"$0\" sockets --socket \"$1\" -- true";
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", line, env!("CARGO_BIN_EXE_unrack"), &desk.path("sockets.sock")]);
+    let output = shell.output().expect("a shell");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("12 descriptors") && said.contains("ulimit -n"), "{said}");
+}

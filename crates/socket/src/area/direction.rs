@@ -9,9 +9,13 @@
 //! The sending end sets `begin` after the receiving end gave its consent, and `end` when one of them asks for it. While the
 //! ring carries, what the sending end sends through the kernel are wake bytes, which it counts first. So the receiving end
 //! knows of every byte in the kernel what it is.
+//!
+//! The receiving end can also end the ring without the sending one, which may be busy, stopped or dead: it *freezes* the
+//! direction. From then on no push succeeds and no wake byte is counted, so both sums are final, and the sending end goes on
+//! through the kernel with its next byte.
 
 use super::copy::copy_in;
-use super::{FIRST_BYTES, Journal, RING_BYTES, Shared, UNSET};
+use super::{FIRST_BYTES, FROZEN, Journal, NEVER, RING_BYTES, Shared, UNSET, revert};
 use crate::pieces::Pieces;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -114,7 +118,54 @@ impl<'a> Direction<'a> {
 
     /// Returns true if the ring has begun to carry.
     pub(crate) fn has_begun(&self) -> bool {
-        self.shared.writer.begin.load(Ordering::Acquire) != UNSET
+        self.begin() != UNSET
+    }
+
+    /// Returns the number of bytes that went through the kernel before the ring; [`UNSET`] if it has not begun.
+    pub(crate) fn begin(&self) -> u64 {
+        match self.shared.writer.begin.load(Ordering::Acquire) {
+            NEVER => UNSET,
+            begin => begin,
+        }
+    }
+
+    /// Returns the bytes put into the ring so far.
+    pub(crate) fn tail(&self) -> u64 {
+        self.shared.writer.tail.load(Ordering::Acquire) & !FROZEN
+    }
+
+    /// Ends the ring at the bytes that are in it, without the sending end's help. The lock of the receiving end is held.
+    pub(crate) fn freeze(&self) {
+        let writer = &self.shared.writer;
+        let order = (Ordering::SeqCst, Ordering::Relaxed);
+        // The sending end is to see this wish before it finds that a push failed.
+        let _ = self.shared.signals.revert.compare_exchange(0, revert::WISHED, order.0, order.1);
+        let _ = writer.begin.compare_exchange(UNSET, NEVER, order.0, order.1);
+        let tail = writer.tail.fetch_or(FROZEN, Ordering::SeqCst) & !FROZEN;
+        writer.wakes.fetch_or(FROZEN, Ordering::SeqCst);
+        let _ = writer.end.compare_exchange(UNSET, tail, order.0, order.1);
+    }
+
+    /// Returns true if the receiving end froze the direction.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.shared.writer.tail.load(Ordering::Acquire) & FROZEN != 0
+    }
+
+    /// Counts a wake byte that the sending end is about to send. Returns false if it must not: the direction is frozen.
+    pub(crate) fn count_wake(&self) -> bool {
+        let count = |wakes: u64| (wakes & FROZEN == 0).then(|| wakes + 1);
+        self.shared.writer.wakes.fetch_update(Ordering::SeqCst, Ordering::Relaxed, count).is_ok()
+    }
+
+    /// Adds bytes of the kernel to those that the receiving end skips. The direction is frozen.
+    pub(crate) fn skip_more(&self, bytes: u64) {
+        self.shared.writer.wakes.fetch_add(bytes, Ordering::AcqRel);
+    }
+
+    /// Ends the ring after what is in it. The lock of the sending end is held, or the connection is over.
+    pub(crate) fn finish(&self) {
+        let end = &self.shared.writer.end;
+        let _ = end.compare_exchange(UNSET, self.tail(), Ordering::AcqRel, Ordering::Relaxed);
     }
 
     /// Returns true if the kernel carries for good what is sent from now on.
@@ -162,12 +213,12 @@ impl<'a> Direction<'a> {
 
     /// Returns the bytes in the ring, as the receiving end sees them.
     pub(crate) fn look(&self) -> Look {
-        let tail = self.shared.writer.tail.load(Ordering::Acquire);
+        let tail = self.tail();
         let head = self.shared.reader.head.load(Ordering::Relaxed);
         match tail.wrapping_sub(head) {
             0 if self.shared.writer.end.load(Ordering::Acquire) == UNSET => Look::Empty,
             // The last bytes may have come between the two loads.
-            0 if self.shared.writer.tail.load(Ordering::Acquire) == tail => Look::Ended,
+            0 if self.tail() == tail => Look::Ended,
             0 => self.look(),
             bytes if bytes <= RING_BYTES as u64 => Look::Bytes(bytes as usize),
             _ => Look::Broken,
@@ -186,7 +237,7 @@ impl<'a> Direction<'a> {
 
     /// Returns true if the receiving end has not received all.
     pub(crate) fn is_unread(&self) -> bool {
-        self.shared.writer.tail.load(Ordering::Acquire) != self.shared.reader.head.load(Ordering::Acquire)
+        self.tail() != self.shared.reader.head.load(Ordering::Acquire)
     }
 
     /// Returns the room from which a socket is writable, as the kernel's is from a third of its buffer.
@@ -216,6 +267,9 @@ impl<'a> Direction<'a> {
                 break;
             }
             sum += self.push_once(from, room.min(STRIDE));
+            if from.is_bad() {
+                break;
+            }
             if take(&self.shared.signals.want_data) {
                 wake();
             }
@@ -224,12 +278,14 @@ impl<'a> Direction<'a> {
     }
 
     /// Has a function put bytes into the ring, at most `left`, until there is no room or it has no more. Returns how many, or
-    /// what it returned if that was nothing. The lock of the sending end is held.
+    /// what it returned if that was nothing. `stranded` gets bytes that the function put into a ring which was frozen
+    /// meanwhile: they are to be sent through the kernel. The lock of the sending end is held.
     pub(crate) fn fill(
         &self,
         left: &mut usize,
         filler: &mut dyn FnMut(*mut u8, usize) -> isize,
         mut wake: impl FnMut(),
+        stranded: impl FnOnce(*const u8, usize),
     ) -> isize {
         let mut sum = 0;
         self.make_room(*left);
@@ -238,24 +294,37 @@ impl<'a> Direction<'a> {
             if room == 0 {
                 break;
             }
-            let tail = self.shared.writer.tail.load(Ordering::Relaxed);
+            let writer = &self.shared.writer;
+            let tail = writer.tail.load(Ordering::Relaxed);
             self.rewind(tail);
-            let base = self.shared.writer.base.load(Ordering::Relaxed);
+            let place = self.place(tail, writer.base.load(Ordering::Relaxed));
             let most = room.min(*left).min(FILL);
-            let put = filler(self.place(tail, base), most);
+            let put = filler(place, most);
             if put <= 0 {
                 return if sum > 0 { sum } else { put };
             }
             let put = (put as usize).min(most);
             self.journal.write_down(tail);
-            self.shared.writer.tail.store(tail.wrapping_add(put as u64), Ordering::SeqCst);
             *left -= put;
             sum += put as isize;
+            let next = tail.wrapping_add(put as u64);
+            if writer.tail.compare_exchange(tail, next, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+                if self.is_frozen() {
+                    stranded(place, put);
+                    break;
+                }
+                writer.tail.store(next, Ordering::SeqCst);
+            }
             if take(&self.shared.signals.want_data) {
                 wake();
             }
         }
         sum
+    }
+
+    /// Returns true if no further byte can come before some are taken out, as the receiving end sees it.
+    pub(crate) fn is_full(&self) -> bool {
+        self.reader_room() == 0
     }
 
     /// Returns true if a byte can be put into the ring.
@@ -327,6 +396,9 @@ impl<'a> Direction<'a> {
                 break;
             }
             taken += bytes;
+            if to.is_bad() {
+                break;
+            }
         }
         taken
     }
@@ -355,6 +427,21 @@ impl<'a> Direction<'a> {
         self.shared.reader.head.fetch_add(bytes as u64, Ordering::Release);
     }
 
+    /// Puts bytes before those that are in the ring, for other processes to receive. The direction is frozen, and the lock of
+    /// the receiving end is held.
+    ///
+    /// # Safety
+    /// So many bytes are readable at `from`; with those in the ring, they are no more than it holds.
+    pub(crate) unsafe fn put_back(&self, from: *const u8, bytes: usize) {
+        let reader = &self.shared.reader;
+        let head = reader.head.load(Ordering::Relaxed).wrapping_sub(bytes as u64);
+        let base = self.shared.writer.base.load(Ordering::Relaxed);
+        // SAFETY: masked, with a second copy of the ring behind the first; the caller's promise.
+        unsafe { std::ptr::copy_nonoverlapping(from, self.place(head, base), bytes) };
+        reader.head.store(head, Ordering::Release);
+        self.set_phase(Phase::Ring);
+    }
+
     /// Returns the address of the first byte to take.
     pub(crate) fn first(&self) -> *mut u8 {
         let head = self.shared.reader.head.load(Ordering::Relaxed);
@@ -370,7 +457,7 @@ impl<'a> Direction<'a> {
     }
 
     fn reader_room(&self) -> usize {
-        let tail = self.shared.writer.tail.load(Ordering::Acquire);
+        let tail = self.tail();
         let head = self.shared.reader.head.load(Ordering::Relaxed);
         self.limit().saturating_sub(tail.wrapping_sub(head)) as usize
     }
@@ -381,7 +468,7 @@ impl<'a> Direction<'a> {
 
     /// Returns the wake bytes that are in the kernel, as the receiving end counts.
     pub(crate) fn wakes(&self) -> usize {
-        let sent = self.shared.writer.wakes.load(Ordering::Acquire);
+        let sent = self.shared.writer.wakes.load(Ordering::Acquire) & !FROZEN;
         // More than the kernel's buffers hold can only be a lie, and does no harm: no more is received than is there.
         sent.saturating_sub(self.shared.reader.skipped.load(Ordering::Relaxed)) as usize
     }

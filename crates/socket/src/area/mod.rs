@@ -27,7 +27,7 @@ use crate::sync::{AtomicU32, AtomicU64};
 /// First word of a header.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"unracksk");
 /// Version of the layout.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 /// Bytes of the header.
 pub(crate) const HEAD_BYTES: usize = 4096;
 /// Bytes of a ring. Pages that were never written take no memory.
@@ -40,6 +40,10 @@ pub const AREA_BYTES: usize = (HEAD_BYTES + 2 * RING_BYTES).next_multiple_of(unr
 pub(crate) const UNIX_BYTES: usize = 160 << 10;
 /// Value of a position that is not known yet.
 pub(crate) const UNSET: u64 = u64::MAX;
+/// Value of `begin` of a direction that was frozen before its ring began.
+pub(crate) const NEVER: u64 = UNSET - 1;
+/// Bit of `tail` and `wakes` of a direction that was frozen: see [`Direction::freeze`].
+pub(crate) const FROZEN: u64 = 1 << 63;
 
 /// Header of an area.
 #[repr(C, align(4096))]
@@ -70,6 +74,8 @@ pub(crate) struct End {
     pub(crate) sleepers: AtomicU32,
     /// Name of the bell that wakes this end, and what it is of: see [`bell`](crate::bell).
     pub(crate) bell: AtomicU64,
+    /// 1 if the program has its end be a reset (`SO_LINGER` of no time).
+    pub(crate) resets: AtomicU32,
 }
 
 /// State of one direction.
@@ -89,9 +95,11 @@ pub(crate) struct Writer {
     pub(crate) base: AtomicU64,
     /// `head` as the writer last read it.
     pub(crate) head_seen: AtomicU64,
-    /// Bytes that went through the kernel before the ring; [`UNSET`] while all do.
+    /// Bytes that went through the kernel before the ring; [`UNSET`] while all do, [`NEVER`] if the receiving end froze the
+    /// direction then.
     pub(crate) begin: AtomicU64,
-    /// `tail` at which the kernel carries again, for good; [`UNSET`] before.
+    /// `tail` at which the kernel carries again, for good; [`UNSET`] before. The receiving end sets it when it freezes the
+    /// direction.
     pub(crate) end: AtomicU64,
     /// Wake bytes sent through the kernel, counted before each is sent.
     pub(crate) wakes: AtomicU64,
@@ -99,6 +107,8 @@ pub(crate) struct Writer {
     pub(crate) owed: AtomicU64,
     /// Most bytes in the ring; less than [`FIRST_BYTES`] means that.
     pub(crate) limit: AtomicU64,
+    /// Bytes of a frozen ring that were sent through the kernel as well, because the receiving end asked for it.
+    pub(crate) returned: AtomicU64,
 }
 
 /// Words that the receiving end writes.
@@ -123,10 +133,22 @@ pub(crate) struct Signals {
     pub(crate) want_room: AtomicU32,
     /// Word on which blocking senders sleep. Changed by the receiving end.
     pub(crate) room: AtomicU32,
-    /// 1: the receiving end asks that the kernel carries this direction from now on; 2: and what it has not received.
+    /// State of the receiving end's wish that the kernel carries this direction from now on: one of [`revert`].
     pub(crate) revert: AtomicU32,
     /// 1: the receiving end was closed.
     pub(crate) gone: AtomicU32,
+}
+
+/// Values of [`Signals::revert`]; zero if the receiving end has no wish.
+pub(crate) mod revert {
+    /// The kernel is to carry from now on. Set by the receiving end.
+    pub(crate) const WISHED: u32 = 1;
+    /// The kernel is to carry what is in the frozen ring as well. Set by the receiving end.
+    pub(crate) const RETURN: u32 = 2;
+    /// The sending end puts the ring's bytes into the kernel. Set by the sending end, in place of [`RETURN`] only.
+    pub(crate) const RETURNING: u32 = 3;
+    /// The sending end has put `returned` bytes into the kernel. Set by the sending end.
+    pub(crate) const RETURNED: u32 = 4;
 }
 
 #[cfg(not(loom))]
@@ -141,8 +163,8 @@ mod tests {
 
     /// Both ends may have different releases of the library: a change needs another [`VERSION`].
     #[test]
-    fn the_layout_of_version_2_stays() {
-        assert_eq!((VERSION, AREA_BYTES), (2, 10 << 20));
+    fn the_layout_of_version_3_stays() {
+        assert_eq!((VERSION, AREA_BYTES), (3, 10 << 20));
         let head = [
             offset_of!(Head, magic),
             offset_of!(Head, version),
@@ -158,6 +180,7 @@ mod tests {
             offset_of!(End, followers),
             offset_of!(End, sleepers),
             offset_of!(End, bell),
+            offset_of!(End, resets),
             size_of::<End>(),
         ];
         let writer = [
@@ -169,6 +192,7 @@ mod tests {
             offset_of!(Writer, wakes),
             offset_of!(Writer, owed),
             offset_of!(Writer, limit),
+            offset_of!(Writer, returned),
             size_of::<Writer>(),
         ];
         let reader = [
@@ -193,8 +217,8 @@ mod tests {
             size_of::<Shared>(),
         ];
         assert_eq!(head, [0, 8, 128, 384, 1152]);
-        assert_eq!(end, [0, 4, 8, 12, 16, 20, 24, 128]);
-        assert_eq!(writer, [0, 8, 16, 24, 32, 40, 48, 56, 128]);
+        assert_eq!(end, [0, 4, 8, 12, 16, 20, 24, 32, 128]);
+        assert_eq!(writer, [0, 8, 16, 24, 32, 40, 48, 56, 64, 128]);
         assert_eq!(reader, [0, 8, 16, 128]);
         assert_eq!(signals, [0, 4, 8, 12, 16, 20, 128]);
         assert_eq!(shared, [0, 128, 256, 384]);

@@ -37,6 +37,7 @@ impl Model {
             wakes: wide(0),
             owed: wide(0),
             limit: wide(0),
+            returned: wide(0),
         };
         let reader = Reader { head: wide(0), skipped: wide(0), phase: word() };
         let signals = Signals {

@@ -10,7 +10,7 @@ mod shared;
 
 pub use shared::SharingHost;
 
-use crate::area::{AREA_BYTES, Head, MAGIC, UNSET, VERSION};
+use crate::area::{AREA_BYTES, FROZEN, Head, MAGIC, RING_BYTES, UNSET, VERSION};
 use crate::kernel;
 use crate::wire::{BYTES, Connection, Reply, Request};
 use bells::Bells;
@@ -32,6 +32,8 @@ use unrack_pool::{Client, SECTION, Segment};
 
 /// Time between two looks at connections that are over.
 const SWEEP: Duration = Duration::from_millis(500);
+/// Most bytes that pass one way through an area in a nanosecond: more than any memory can.
+const BYTES_A_NANOSECOND: u64 = 100;
 /// Most connections whose request has not come; the oldest is closed for a further one.
 const MOST_PENDING: usize = 256;
 
@@ -75,8 +77,8 @@ pub struct Broker {
     swept: Instant,
 }
 
-/// Area of a connection: a section that the broker has leased.
-struct Area(Segment);
+/// Area of a connection: a section that the broker has leased, and since when.
+struct Area(Segment, Instant);
 
 impl Area {
     fn head(&self) -> &Head {
@@ -84,12 +86,15 @@ impl Area {
         unsafe { &*self.0.base().cast::<Head>() }
     }
 
+    /// Returns the bytes that passed, as the ends say. Of a connection whose sums cannot be, none: an end lied.
     fn bytes(&self) -> u64 {
-        self.head()
-            .directions
-            .iter()
-            .map(|way| way.writer.tail.load(Ordering::Relaxed))
-            .fold(0, u64::wrapping_add)
+        let most = (self.1.elapsed().as_nanos() as u64).saturating_mul(BYTES_A_NANOSECOND);
+        let sums = self.head().directions.iter().map(|way| {
+            let put = way.writer.tail.load(Ordering::Relaxed) & !FROZEN;
+            let left = put.wrapping_sub(way.reader.head.load(Ordering::Relaxed));
+            (put <= most && left <= RING_BYTES as u64).then_some(put)
+        });
+        sums.sum::<Option<u64>>().unwrap_or(0)
     }
 
     fn is_closed(&self) -> bool {
@@ -173,7 +178,7 @@ impl Broker {
         let mut ready = ready.into_iter();
         let comes = ready.next() == Some(true);
         for socket in std::mem::take(&mut self.pending) {
-            if ready.next() == Some(true) { self.answer(&socket) } else { self.pending.push(socket) }
+            if ready.next() == Some(true) { self.answer(socket) } else { self.pending.push(socket) }
         }
         if comes {
             self.accept();
@@ -194,8 +199,13 @@ impl Broker {
     }
 
     /// Answers the request that came at a socket, if it is one.
-    fn answer(&mut self, socket: &OwnedFd) {
-        let Some((request, beside)) = receive(socket) else { return };
+    fn answer(&mut self, socket: OwnedFd) {
+        let Some((request, beside)) = receive(&socket) else { return };
+        if request == Request::Hello {
+            reply(&socket, Reply::Ready, None);
+            return self.pending.push(socket);
+        }
+        let (socket, Some(beside)) = (&socket, beside) else { return };
         let Ok(asker) = net::sockopt::socket_peercred(socket) else { return };
         let process = asker.pid.as_raw_nonzero().get() as u32;
         if let Entry::Vacant(unknown) = self.processes.entry(process)
@@ -204,6 +214,7 @@ impl Broker {
             unknown.insert(watched);
         }
         match request {
+            Request::Hello => {}
             Request::Area(asked) => self.pair(socket, asked, beside, process),
             Request::Name => match self.bells.name(beside, process) {
                 Some(name) => reply(socket, Reply::Named(name), None),
@@ -218,6 +229,12 @@ impl Broker {
 
     /// Pairs an end of a connection with the other, and answers it.
     fn pair(&mut self, socket: &OwnedFd, asked: Connection, end: OwnedFd, process: u32) {
+        if asked.again {
+            let cookie = kernel::wide_option(end.as_raw_fd(), libc::SOL_SOCKET, libc::SO_COOKIE);
+            drop(end);
+            let answer = cookie.map_or(Answer::Never, |cookie| self.pairs.ask_again(cookie, process));
+            return hand_out(socket, answer);
+        }
         let seen = see(&self.shared, &end, asked, process);
         // Before the answer: held here, the connection would outlast a close by its own program.
         drop(end);
@@ -236,14 +253,7 @@ impl Broker {
             sum.fetch_add(1, Ordering::Relaxed);
             spare.take()
         });
-        match answer {
-            Answer::Area(area, end) => match area.0.descriptor() {
-                Some(file) => reply(socket, Reply::Area(end as u32), Some(&file)),
-                None => reply(socket, Reply::Never, None),
-            },
-            Answer::NotYet => reply(socket, Reply::NotYet, None),
-            Answer::Never => reply(socket, Reply::Never, None),
-        }
+        hand_out(socket, answer);
     }
 
     fn sweep(&mut self, all: bool) {
@@ -256,9 +266,22 @@ impl Broker {
             |process| !all && processes.contains_key(&process),
             Area::is_closed,
             |area| {
-                counts.bytes.fetch_add(area.bytes(), Ordering::Relaxed);
+                let add = |sum: u64| Some(sum.saturating_add(area.bytes()));
+                let _ = counts.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
             },
         );
+    }
+}
+
+/// Answers an end.
+fn hand_out(socket: &OwnedFd, answer: Answer<'_, Area>) {
+    match answer {
+        Answer::Area(area, end) => match area.0.descriptor() {
+            Some(file) => reply(socket, Reply::Area(end as u32), Some(&file)),
+            None => reply(socket, Reply::Never, None),
+        },
+        Answer::NotYet => reply(socket, Reply::NotYet, None),
+        Answer::Never => reply(socket, Reply::Never, None),
     }
 }
 
@@ -274,7 +297,7 @@ fn is_readable(fd: &OwnedFd) -> bool {
 
 /// Makes an area: a section of the pool, with a header that carries nothing yet. None if the pool is full, or in a device.
 fn make(pool: &Client) -> Option<Area> {
-    let area = Area(pool.lease((AREA_BYTES as u64 / SECTION) as u32).ok()?);
+    let area = Area(pool.lease((AREA_BYTES as u64 / SECTION) as u32).ok()?, Instant::now());
     let file = area.0.descriptor()?;
     rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).ok()?;
     let head = area.head();
@@ -304,13 +327,12 @@ fn see(shared: &Shared, asked: &OwnedFd, request: Connection, process: u32) -> O
             peer,
             cookie,
             process,
-            again: request.again,
         });
     }
     let number = kernel::wide_option(fd, libc::SOL_SOCKET, NETWORK_COOKIE).unwrap_or(0);
     let (own, peer) = (internet(fd, false)?, internet(fd, true)?);
     let network = shared.network(number, own, peer);
-    Some(Seen { network, own, peer, cookie, process, again: request.again })
+    Some(Seen { network, own, peer, cookie, process })
 }
 
 /// Option with the number of a socket's network namespace, `SO_NETNS_COOKIE` (Linux 5.14).
@@ -335,7 +357,7 @@ fn internet(fd: libc::c_int, peer: bool) -> Option<Name> {
     }
 }
 
-fn receive(socket: &OwnedFd) -> Option<(Request, OwnedFd)> {
+fn receive(socket: &OwnedFd) -> Option<(Request, Option<OwnedFd>)> {
     let mut bytes = [0; BYTES + 1];
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut beside = net::RecvAncillaryBuffer::new(&mut room);
@@ -348,7 +370,7 @@ fn receive(socket: &OwnedFd) -> Option<(Request, OwnedFd)> {
         }
     }
     let request = Request::decode(bytes.get(..got.bytes)?)?;
-    (passed.len() == 1).then(|| passed.pop()).flatten().map(|asked| (request, asked))
+    (passed.len() <= 1).then(|| (request, passed.pop()))
 }
 
 fn reply(socket: &OwnedFd, reply: Reply, passed: Option<&OwnedFd>) {
@@ -361,4 +383,32 @@ fn reply(socket: &OwnedFd, reply: Reply, passed: Option<&OwnedFd>) {
     let bytes = reply.encode();
     // Whoever has gone meanwhile needs no answer.
     let _ = net::sendmsg(socket, &[io::IoSlice::new(&bytes)], &mut beside, net::SendFlags::NOSIGNAL);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use unrack_pool::{Manager, Options};
+
+    #[test]
+    fn a_sum_that_cannot_be_is_not_added() {
+        let folder = unrack_testing::Folder::new("sockets-sum");
+        let mut options = Options::new(folder.join("pool.sock"), unrack_units::Bytes::new(16 << 20));
+        options.per_client = Some("100%".parse().expect("a share"));
+        let manager = Manager::start(&options).expect("a pool");
+        let pool = Client::connect_as(manager.socket(), "sockets").expect("a client");
+        let mut area = make(&pool).expect("room");
+        area.1 = Instant::now().checked_sub(Duration::from_secs(1)).expect("a clock that runs");
+        let way = &area.head().directions[0];
+        let sum = |tail: u64, head: u64| {
+            way.writer.tail.store(tail, Ordering::Relaxed);
+            way.reader.head.store(head, Ordering::Relaxed);
+            area.bytes()
+        };
+        assert_eq!(sum(5000, 4000), 5000);
+        assert_eq!(sum(5000 | FROZEN, 5000), 5000);
+        assert_eq!(sum(u64::MAX, u64::MAX), 0, "faster than memory");
+        assert_eq!(sum(1 << 30, 5000), 0, "more in the ring than it holds");
+    }
 }

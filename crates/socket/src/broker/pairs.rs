@@ -36,8 +36,6 @@ pub(crate) struct Seen {
     pub(crate) cookie: u64,
     /// Process that asks.
     pub(crate) process: u32,
-    /// True if it asks for an area that was handed out before.
-    pub(crate) again: bool,
 }
 
 /// Name of a connection, the same for both ends.
@@ -104,7 +102,6 @@ impl<A> Pairs<A> {
                 // A child of the process that asked first, or a program that it became.
                 pair.askers[end].process = seen.process;
             }
-            _ if seen.again => return Answer::Never,
             // A later connection with the same names.
             Some(_) => drop(self.made.remove(&key)),
             None => {}
@@ -124,6 +121,18 @@ impl<A> Pairs<A> {
             Some(pair) => Answer::Area(&pair.area, end),
             None => Answer::Never,
         }
+    }
+
+    /// Answers an end whose area was handed out before, by the number of its socket only: of a connection that is over, the
+    /// kernel knows the peer's name no more.
+    pub(crate) fn ask_again(&mut self, cookie: u64, process: u32) -> Answer<'_, A> {
+        for pair in self.made.values_mut() {
+            if let Some(end) = pair.askers.iter().position(|asker| asker.cookie == cookie) {
+                pair.askers[end].process = process;
+                return Answer::Area(&pair.area, end);
+            }
+        }
+        Answer::Never
     }
 
     /// Forgets ends that have waited for too long, and connections that are over: by their area, or since no process that
@@ -156,7 +165,7 @@ mod tests {
     const B: Name = Name::Inode(2);
 
     fn seen(own: Name, peer: Name, cookie: u64) -> Seen {
-        Seen { network: Network::Namespace(0), own, peer, cookie, process: cookie as u32, again: false }
+        Seen { network: Network::Namespace(0), own, peer, cookie, process: cookie as u32 }
     }
 
     #[test]
@@ -181,13 +190,14 @@ mod tests {
     #[test]
     fn who_asks_again_has_what_was_handed_out_and_nothing_new() {
         let (mut pairs, now) = (Pairs::new(), Instant::now());
-        let again = Seen { again: true, process: 9, ..seen(A, B, 1) };
-        assert_eq!(pairs.ask(&again, now, || Some(7)), Answer::Never);
+        assert_eq!(pairs.ask_again(1, 9), Answer::Never);
         pairs.ask(&seen(A, B, 1), now, || Some(7));
+        assert_eq!(pairs.ask_again(1, 9), Answer::Never, "its peer has not asked");
         pairs.ask(&seen(B, A, 2), now, || Some(7));
-        assert_eq!(pairs.ask(&again, now, || Some(8)), Answer::Area(&7, 0));
-        let other = Seen { cookie: 5, ..again };
-        assert_eq!(pairs.ask(&other, now, || Some(8)), Answer::Never, "a later connection");
+        assert_eq!(pairs.ask_again(1, 9), Answer::Area(&7, 0));
+        assert_eq!(pairs.ask_again(2, 9), Answer::Area(&7, 1));
+        assert_eq!(pairs.ask_again(5, 9), Answer::Never, "a later connection");
+        pairs.sweep(now, |process| process == 9, |_| false, |_| panic!("one of them lives"));
     }
 
     #[test]

@@ -3,28 +3,51 @@
 //! Other descriptors are registered as the program says, and their events pass untouched. A socket that has an area is
 //! registered edge-triggered under a number of this library's, so that the kernel wakes for it; its events are computed here.
 
+mod nested;
 mod set;
+mod slot;
 
 use crate::bell::{self, Bell};
 use crate::kernel::{self, fail};
+use crate::memory::{self, Touch};
 use crate::{table, wait};
 use libc::{EPOLL_CTL_DEL, EPOLL_CTL_MOD, c_int, c_void, epoll_event, timespec};
 use set::Set;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering, fence};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
+use std::sync::{Mutex, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// Descriptors from this one on stay with the kernel.
 const MOST: usize = 1 << 16;
 /// Sockets of one set that can be carried.
 const MOST_SLOTS: usize = 1 << 20;
+/// Flag that a set which is registered in another cannot have.
+const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
 /// Number of a set's bell among its sockets.
 const BELL: usize = MOST_SLOTS - 1;
+/// Longest wait for the lock of the list of sets, which other threads hold for moments.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Longest sleep before all is looked at again.
 const NAP: Duration = Duration::from_secs(1);
 /// Time for which events of other descriptors may wait behind those of carried ones.
 const KERNEL_EVERY: Duration = Duration::from_micros(20);
+
+/// Descriptors that may be registered in a set, a bit each.
+static TRACKED: [AtomicU64; MOST / 64] = [const { AtomicU64::new(0) }; MOST / 64];
+
+fn track(fd: c_int) {
+    if let Some(word) = TRACKED.get(fd as usize / 64) {
+        word.fetch_or(1 << (fd % 64), Ordering::AcqRel);
+    }
+}
+
+/// Returns true if a descriptor may be registered in a set, which then forgets it.
+fn ends_tracking(fd: c_int) -> bool {
+    let Some(word) = TRACKED.get(fd as usize / 64) else { return false };
+    let bit = 1 << (fd % 64);
+    word.load(Ordering::Acquire) & bit != 0 && word.fetch_and(!bit, Ordering::AcqRel) & bit != 0
+}
 
 static SETS: [AtomicPtr<Set>; MOST] = [const { AtomicPtr::new(null_mut()) }; MOST];
 /// Descriptors of sets.
@@ -74,9 +97,15 @@ pub(crate) fn any(fd: c_int) -> bool {
     get(fd).is_some_and(Set::any)
 }
 
+/// Returns true if a set is ready, of which the kernel says so: it may only have been woken.
+pub(crate) fn is_ready(fd: c_int) -> bool {
+    nested::is_ready(fd)
+}
+
 /// Asks to be woken for all sockets of a set.
 pub(crate) fn arm(fd: c_int) {
     if let Some(set) = get(fd) {
+        set.is_watched();
         set.arm(bell_of(set, fd));
     }
 }
@@ -100,26 +129,92 @@ fn bell_of(set: &Set, fd: c_int) -> Option<Bell> {
 /// # Safety
 /// As `epoll_ctl(2)`.
 pub unsafe fn control(set_fd: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> isize {
-    let is_known = table::has(fd) || get(fd).is_some() || get(set_fd).is_some_and(|set| set.has(fd));
+    let known = get(set_fd);
+    if let Some(set) = known.filter(|set| set.stashed() > 0) {
+        set.drop_aside(fd);
+    }
+    let is_known = table::has(fd)
+        || get(fd).is_some()
+        || known.is_some_and(|set| set.has(fd))
+        || operation == libc::EPOLL_CTL_ADD && (may_be_connected(fd) || nested::found(fd));
     if !is_known || set_fd as usize >= MOST || set_fd == fd {
         // SAFETY: the caller's own arguments.
         return unsafe { in_kernel(set_fd, operation, fd, event) };
     }
-    if event.is_null() && operation != EPOLL_CTL_DEL {
+    let is_readable = memory::allows(Touch::Read, event.cast(), size_of::<epoll_event>());
+    if !is_readable && operation != EPOLL_CTL_DEL {
         return fail(libc::EFAULT);
     }
-    let set = get(set_fd).unwrap_or_else(|| make(set_fd));
+    if known.is_none() && !nested::is_set(set_fd) {
+        // The kernel refuses it.
+        // SAFETY: the caller's own arguments.
+        return unsafe { in_kernel(set_fd, operation, fd, event) };
+    }
+    // SAFETY: the caller's event; packed.
+    if get(fd).is_some() && is_readable && unsafe { event.read_unaligned() }.events & EXCLUSIVE != 0 {
+        return fail(libc::EINVAL);
+    }
+    let set = known.or_else(|| get(set_fd)).unwrap_or_else(|| make(set_fd));
     let none = epoll_event { events: 0, u64: 0 };
     // SAFETY: the caller's event; packed.
-    let wanted = if event.is_null() { none } else { unsafe { event.read_unaligned() } };
-    set.change(operation, fd, wanted, |slot| {
+    let wanted = if !is_readable { none } else { unsafe { event.read_unaligned() } };
+    let done = set.change(operation, fd, wanted, |slot| {
         let mut real = match slot {
-            Some(slot) => set::registration(number(slot)),
+            Some(slot) => slot::registration(number(slot)),
             None => wanted,
         };
         // SAFETY: an event of our own.
         unsafe { in_kernel(set_fd, operation, fd, &raw mut real) }
-    })
+    });
+    if done == 0 && operation != EPOLL_CTL_DEL {
+        track(fd);
+        share(set, set_fd, Some(fd));
+    }
+    done
+}
+
+/// Returns true if a descriptor is a stream socket that may be connected later: a program may register it before.
+fn may_be_connected(fd: c_int) -> bool {
+    let before = kernel::errno();
+    let is_stream = kernel::option(fd, libc::SOL_SOCKET, libc::SO_TYPE) == Some(libc::SOCK_STREAM)
+        && kernel::option(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Some(0);
+    kernel::fail(before);
+    is_stream
+}
+
+/// Has threads that are asleep in a set learn of what this one did: registered a socket anew, or took events and did not take
+/// others. Looks at one socket only, if it is given.
+fn share(set: &Set, set_fd: c_int, changed: Option<c_int>) {
+    if !set.has_sleepers() || set.carried() == 0 {
+        return;
+    }
+    let before = kernel::errno();
+    let bell = bell_of(set, set_fd);
+    let is_ready = match changed {
+        Some(fd) => set.arm_one(fd, bell),
+        None => {
+            set.arm(bell);
+            fence(Ordering::SeqCst);
+            set.any()
+        }
+    };
+    if is_ready {
+        wake(set, set_fd, bell, changed);
+    }
+    kernel::fail(before);
+}
+
+/// Wakes a thread that is asleep in a set: by the set's bell; or, if there is none, by registering a socket anew in the kernel,
+/// which wakes since the kernel's connection can be written to.
+fn wake(set: &Set, set_fd: c_int, bell: Option<Bell>, changed: Option<c_int>) {
+    if let Some(bell) = bell {
+        return bell::strike(bell);
+    }
+    set.again(changed, |fd, slot| {
+        let mut real = slot::registration(number(slot));
+        // SAFETY: an event of our own.
+        unsafe { in_kernel(set_fd, EPOLL_CTL_MOD, fd, &raw mut real) };
+    });
 }
 
 /// # Safety
@@ -136,16 +231,38 @@ fn make(fd: c_int) -> &'static Set {
     set
 }
 
+/// Returns the descriptors of sets; nothing if the list's lock is not to be had, since this thread may have it, which a signal
+/// interrupted.
+fn soon() -> Option<Vec<c_int>> {
+    let begin = Instant::now();
+    loop {
+        match LIST.try_lock() {
+            Ok(list) => return Some(list.clone()),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner().clone()),
+            Err(TryLockError::WouldBlock) if begin.elapsed() >= PATIENCE => return None,
+            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+        }
+    }
+}
+
 /// Registers a socket anew that has an area now, wherever it is registered.
 pub(crate) fn joined(fd: c_int) {
-    let Ok(sets) = LIST.try_lock() else { return };
-    for &set_fd in sets.iter() {
+    // Not under the lock: a bell is asked of the broker meanwhile, and other threads that join would give up.
+    for set_fd in soon().unwrap_or_default() {
         if let Some(set) = get(set_fd) {
-            set.carry(fd, |slot| {
-                let mut real = set::registration(number(slot));
-                // SAFETY: an event of our own.
-                unsafe { in_kernel(set_fd, EPOLL_CTL_MOD, fd, &raw mut real) == 0 }
+            let is_spent = || set::is_spent(set_fd, fd);
+            let is_carried = set.carry(fd, is_spent, |slot| {
+                let mut real = slot::registration(number(slot));
+                let mut change = |operation| {
+                    // SAFETY: an event of our own.
+                    unsafe { in_kernel(set_fd, operation, fd, &raw mut real) == 0 }
+                };
+                // A registration with `EPOLLEXCLUSIVE` cannot be changed, so another takes its place.
+                change(EPOLL_CTL_MOD) || change(EPOLL_CTL_DEL) && change(libc::EPOLL_CTL_ADD)
             });
+            if is_carried {
+                share(set, set_fd, Some(fd));
+            }
         }
     }
 }
@@ -161,9 +278,14 @@ pub(crate) fn forget(fd: c_int) {
             bell::give_back(*bell);
         }
     }
-    if table::has(fd) {
+    nested::forget(fd);
+    if ends_tracking(fd) {
+        let copy = table::copy_of(fd);
+        if let Some(copy) = copy {
+            track(copy);
+        }
         for &set in list().iter() {
-            if get(set).is_some_and(|set| set.remove(fd)) {
+            if get(set).is_some_and(|set| set.remove(fd, copy)) {
                 // The program deleted it, and a copy of the descriptor would keep it in the kernel.
                 // SAFETY: no event is needed.
                 unsafe { in_kernel(set, EPOLL_CTL_DEL, fd, null_mut()) };
@@ -172,15 +294,58 @@ pub(crate) fn forget(fd: c_int) {
     }
 }
 
-/// Forgets sets that are about to be closed.
+/// Leaves all sets to the kernel. No socket in them is carried; a set within a set is registered as the program says again.
+pub(crate) fn forget_all() {
+    let all = list().clone();
+    for &fd in &all {
+        release(fd, || {});
+    }
+    list().clear();
+    for fd in all {
+        if let Some(set) = get(fd) {
+            if let Some(Some(bell)) = set.bell.get() {
+                // SAFETY: no event is needed.
+                unsafe { in_kernel(fd, EPOLL_CTL_DEL, bell.fd, null_mut()) };
+            }
+            SETS[fd as usize].store(null_mut(), Ordering::Release);
+        }
+    }
+}
+
+/// Leaves a descriptor's registrations to the kernel. In between, `change` may have it refer to another socket.
+pub(crate) fn release(fd: c_int, change: impl FnOnce()) {
+    let sets = list().clone();
+    let mut registered = Vec::new();
+    for set_fd in sets {
+        if let Some(event) = get(set_fd).and_then(|set| set.release(fd)) {
+            // SAFETY: no event is needed.
+            unsafe { in_kernel(set_fd, EPOLL_CTL_DEL, fd, null_mut()) };
+            registered.extend(event.map(|event| (set_fd, event)));
+        }
+    }
+    change();
+    for (set_fd, mut event) in registered {
+        // SAFETY: an event of our own.
+        unsafe { in_kernel(set_fd, libc::EPOLL_CTL_ADD, fd, &raw mut event) };
+    }
+}
+
+/// Forgets sets, and registered descriptors, that are about to be closed.
 pub(crate) fn forget_range(first: u32, last: u32) {
     let found: Vec<c_int> =
         list().iter().copied().filter(|&fd| (first..=last).contains(&(fd as u32))).collect();
     found.into_iter().for_each(forget);
+    let last = last.min(MOST as u32 - 1);
+    let is_tracked = |fd: &u32| TRACKED[*fd as usize / 64].load(Ordering::Acquire) >> (fd % 64) & 1 != 0;
+    (first..=last).filter(is_tracked).for_each(|fd| forget(fd as c_int));
 }
 
 /// Makes a second descriptor of a set, as `dup` did.
 pub(crate) fn duplicate(from: c_int, to: c_int) {
+    if get(from).is_none() && !table::has(from) {
+        // A set that is not known may be once a carried socket is registered, and its copies must be then.
+        nested::found(from);
+    }
     if let (Some(set), Some(place)) = (get(from), SETS.get(to as usize)) {
         place.store(std::ptr::from_ref(set).cast_mut(), Ordering::Release);
         list().push(to);
@@ -202,6 +367,10 @@ pub unsafe fn wait(
         // SAFETY: the caller's promise.
         return unsafe { in_kernel_wait(set_fd, events, most, timeout, mask) };
     };
+    if !memory::allows(Touch::Write, events.cast(), size_of::<epoll_event>()) {
+        // SAFETY: the caller's promise.
+        return unsafe { wait_in_vain(set_fd, events, most, timeout, mask) };
+    }
     // SAFETY: the caller has room for so many.
     let room = unsafe { std::slice::from_raw_parts_mut(events, most as usize) };
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -210,19 +379,26 @@ pub unsafe fn wait(
         return unsafe { look(set, set_fd, room) };
     }
     loop {
+        if set.any() && set.owes_kernel_a_look(KERNEL_EVERY) {
+            // Before what is told: the kernel may have more to say of the same socket.
+            // SAFETY: all of the room.
+            let found = unsafe { look(set, set_fd, room) };
+            if found != 0 {
+                return found;
+            }
+        }
         let found = set.collect(room);
-        if found > 0 && !set.owes_kernel_a_look(KERNEL_EVERY) {
+        if found > 0 {
+            share(set, set_fd, None);
             return found as isize;
         }
-        if found > 0 {
-            // SAFETY: room that is left.
-            return unsafe { add_kernel(set, set_fd, room, found) };
-        }
         let begin = Instant::now();
+        if set.carried() > 0 && wait::spin(&set.patience, || set.any()) {
+            continue;
+        }
+        // Before the look that follows: whoever changes something later sees it.
+        let asleep = set.fall_asleep();
         if set.carried() > 0 {
-            if wait::spin(&set.patience, || set.any()) {
-                continue;
-            }
             set.arm(bell_of(set, set_fd));
             fence(Ordering::SeqCst);
             if set.any() {
@@ -235,6 +411,7 @@ pub unsafe fn wait(
         let nap = if set.carried() == 0 && left.is_none() { None } else { Some(nap) };
         // SAFETY: the caller's promise.
         let got = unsafe { in_kernel_wait(set_fd, events, most, nap, mask) };
+        drop(asleep);
         wait::learn(&set.patience, begin.elapsed());
         if got < 0 {
             return got;
@@ -243,10 +420,62 @@ pub unsafe fn wait(
         let found = kept + set.collect(&mut room[kept..]);
         // At the place of what woke for them.
         room[before..found].rotate_left(kept - before);
+        if found > 0 {
+            share(set, set_fd, None);
+        }
         if found > 0 || deadline.is_some_and(|end| Instant::now() >= end) {
             return found as isize;
         }
     }
+}
+
+/// Waits without room for an event: as the kernel, it fails once there is one, or at once if a program cannot have the address.
+///
+/// # Safety
+/// As [`wait`], but for the room.
+unsafe fn wait_in_vain(
+    set_fd: c_int,
+    events: *mut epoll_event,
+    most: c_int,
+    timeout: Option<Duration>,
+    mask: *const c_void,
+) -> isize {
+    // SAFETY: the kernel checks the address.
+    let got = unsafe { in_kernel_wait(set_fd, events, most, Some(Duration::ZERO), std::ptr::null()) };
+    if got < 0 {
+        return got;
+    }
+    let mut one = [libc::pollfd { fd: set_fd, events: libc::POLLIN, revents: 0 }];
+    // SAFETY: the caller's mask.
+    match unsafe { crate::poll::poll(&mut one, timeout, mask) } {
+        1.. => fail(libc::EFAULT),
+        other => other,
+    }
+}
+
+/// Ends a wait that began before this library knew the set: a thread may have registered a carried socket meanwhile, whose
+/// events have a number of this library's. `got` is what the kernel reported, `begin` when the wait began.
+///
+/// # Safety
+/// As [`wait`].
+pub unsafe fn finish(
+    set_fd: c_int,
+    events: *mut epoll_event,
+    (most, got): (c_int, c_int),
+    (begin, timeout): (Instant, Option<Duration>),
+    mask: *const c_void,
+) -> isize {
+    let Some(set) = get(set_fd).filter(|_| got > 0) else { return got as isize };
+    // SAFETY: the caller has room for so many.
+    let room = unsafe { std::slice::from_raw_parts_mut(events, most as usize) };
+    let (kept, _) = translate(set, room, got as usize);
+    let found = kept + set.collect(&mut room[kept..]);
+    if found > 0 {
+        return found as isize;
+    }
+    let left = timeout.map(|timeout| timeout.saturating_sub(begin.elapsed()));
+    // SAFETY: the caller's promise.
+    unsafe { wait(set_fd, events, most, left, mask) }
 }
 
 /// Looks at all events, without waiting.
@@ -254,32 +483,26 @@ pub unsafe fn wait(
 /// # Safety
 /// As [`wait`].
 unsafe fn look(set: &Set, fd: c_int, room: &mut [epoll_event]) -> isize {
-    // SAFETY: all of the room.
-    let got = unsafe {
-        in_kernel_wait(fd, room.as_mut_ptr(), room.len() as c_int, Some(Duration::ZERO), std::ptr::null())
-    };
-    if got < 0 {
-        return got;
-    }
-    let (kept, _) = translate(set, room, got as usize);
-    (kept + set.collect(&mut room[kept..])) as isize
-}
-
-/// Adds events of other descriptors to those of carried sockets that were found.
-///
-/// # Safety
-/// As [`wait`].
-unsafe fn add_kernel(set: &Set, fd: c_int, room: &mut [epoll_event], found: usize) -> isize {
-    let rest = &mut room[found..];
+    // Where events of other descriptors took all of the room, carried sockets come first the next time.
+    let first = if set.is_their_turn() { set.collect(room) } else { 0 };
+    let rest = &mut room[first..];
     if rest.is_empty() {
-        return found as isize;
+        return first as isize;
     }
     // SAFETY: room that is left.
     let got = unsafe {
         in_kernel_wait(fd, rest.as_mut_ptr(), rest.len() as c_int, Some(Duration::ZERO), std::ptr::null())
     };
-    let all = found + translate(set, rest, got.max(0) as usize).0;
-    all as isize
+    if got < 0 {
+        return if first > 0 { first as isize } else { got };
+    }
+    let (kept, _) = translate(set, rest, got as usize);
+    set.gives_turn(kept == rest.len());
+    let found = first + kept + if first > 0 { 0 } else { set.collect(&mut rest[kept..]) };
+    if found > 0 {
+        share(set, fd, None);
+    }
+    found as isize
 }
 
 /// Takes the events of carried sockets out of what the kernel reported, and notes them. Returns how many others remain, and

@@ -1,21 +1,13 @@
 //! One `epoll` set: its sockets that are, or may be, carried by reference.
 
-use crate::area::{Look, Shared};
-use crate::bell::{self, Bell};
+use super::slot::{Slot, is_valid};
+use crate::bell::Bell;
 use crate::kernel::fail;
-use crate::ready::{self, READS, WRITES};
-use crate::table::{self, Entry, Link};
-use crate::wait::{self, Woken};
-use libc::{
-    EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLERR, EPOLLET, EPOLLHUP, EPOLLIN, EPOLLONESHOT,
-    EPOLLOUT, EPOLLPRI, EPOLLRDHUP, c_int, c_short, epoll_event, pollfd,
-};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use crate::{table, wait};
+use libc::{EPOLL_CTL_DEL, EPOLLET, EPOLLONESHOT, c_int, epoll_event};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-
-/// Events of a connection that is over.
-const OVER: u32 = (EPOLLERR | EPOLLHUP) as u32;
 
 /// Searches of which one looks at all that there is to a socket; the others only see whether bytes came.
 const THOROUGH: u32 = 64;
@@ -24,8 +16,18 @@ const THOROUGH: u32 = 64;
 pub(super) struct Set {
     slots: Mutex<Slots>,
     carried: AtomicUsize,
+    /// Number of events in the stash.
+    stashed: AtomicUsize,
+    /// Changes that may be news to a set in which this one is registered.
+    changes: AtomicU64,
     /// Nanoseconds that a wait spins before it sleeps.
     pub(super) patience: AtomicU32,
+    /// True if events of other descriptors took all of the room, the last time.
+    their_turn: AtomicBool,
+    /// True once a thread slept until this set is ready.
+    watched: AtomicBool,
+    /// Threads that are asleep in a wait, or about to be.
+    sleepers: AtomicU32,
     /// Bell, once a wait was about to sleep; nothing if there is none to be had.
     pub(super) bell: OnceLock<Option<Bell>>,
 }
@@ -40,85 +42,31 @@ struct Slots {
     looked: Instant,
     /// Searches so far.
     searches: u32,
-}
-
-/// A registered socket, or a registered set.
-pub(super) struct Slot {
-    pub(super) fd: c_int,
-    /// The program's own registration.
-    events: u32,
-    data: u64,
-    /// True if it is registered in the kernel under a number of ours.
-    carried: bool,
-    /// True if the program has deleted it; the kernel still has it.
-    deleted: bool,
-    /// True after the event of a one-shot registration.
-    disabled: bool,
-    /// Kernel's events since the program was last told.
-    reported: u32,
-    /// True if `reported` has something that the program was not told of.
-    changed: bool,
-    /// Counts of the last look, taken before it looked at what holds.
-    seen: Seen,
-    /// End of the bytes of which the program was told.
-    told_tail: u64,
-    /// Calls with `MSG_ZEROCOPY` when the program was last told of a report.
-    told_zerocopy: u32,
-    /// Times that the ring was full when the program was last told of room; [`u32::MAX`] before.
-    told_full: u32,
-    /// Set while nothing but bytes in the ring can change what there is to tell.
-    quiet: Option<Quiet>,
-}
-
-/// Counts that tell news from what the program was told of.
-#[derive(Clone, Copy, Default)]
-struct Seen {
-    /// End of the bytes.
-    tail: u64,
-    /// Times that the ring was full.
-    full: u32,
-    /// Calls with `MSG_ZEROCOPY`.
-    zerocopy: u32,
-}
-
-/// A ring that was empty: a set of hundreds of sockets looks at one word of each.
-struct Quiet {
-    /// The direction that is received, which stays mapped for as long as the socket is registered here: a descriptor that is
-    /// closed is taken out of its sets first.
-    inward: *const Shared,
-    /// End of the bytes when it was empty.
-    tail: u64,
-}
-
-// SAFETY: it points to atomic words in shared memory.
-unsafe impl Send for Quiet {}
-
-impl Quiet {
-    fn inward(&self) -> &Shared {
-        // SAFETY: mapped, as the field says.
-        unsafe { &*self.inward }
-    }
-
-    fn lasts(&self) -> bool {
-        self.inward().writer.tail.load(Ordering::Acquire) == self.tail
-    }
-
-    /// Returns true if whoever sends wakes this end.
-    fn is_armed(&self) -> bool {
-        self.inward().signals.want_data.load(Ordering::SeqCst) != 0 && self.lasts()
-    }
-}
-
-/// Returns the kernel's registration of a carried socket.
-pub(super) fn registration(number: u64) -> epoll_event {
-    epoll_event { events: (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET) as u32, u64: number }
+    /// Events of other descriptors that were taken from the kernel to see whether the set is ready: see [`nested`](super::nested).
+    stash: Vec<(c_int, epoll_event)>,
 }
 
 impl Set {
     pub(super) fn new() -> Set {
-        let slots = Slots { all: Vec::new(), next: 0, ready: Vec::new(), looked: Instant::now(), searches: 0 };
-        let (slots, carried) = (Mutex::new(slots), AtomicUsize::new(0));
-        Set { slots, carried, patience: AtomicU32::new(wait::FIRST_PATIENCE), bell: OnceLock::new() }
+        let slots = Slots {
+            all: Vec::new(),
+            next: 0,
+            ready: Vec::new(),
+            looked: Instant::now(),
+            searches: 0,
+            stash: Vec::new(),
+        };
+        Set {
+            slots: Mutex::new(slots),
+            carried: AtomicUsize::new(0),
+            stashed: AtomicUsize::new(0),
+            changes: AtomicU64::new(0),
+            patience: AtomicU32::new(wait::FIRST_PATIENCE),
+            their_turn: AtomicBool::new(false),
+            watched: AtomicBool::new(false),
+            sleepers: AtomicU32::new(0),
+            bell: OnceLock::new(),
+        }
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
@@ -152,10 +100,14 @@ impl Set {
             && slot.carried
         {
             let changed = slot.change(operation, wanted);
+            self.changes.fetch_add(1, Ordering::Relaxed);
             self.count(&slots);
             return changed.map_or_else(fail, |()| 0);
         }
-        let is_carried = table::get(fd).is_some_and(|entry| entry.link().is_some());
+        let is_carried = super::get(fd).is_some() || table::get(fd).is_some_and(|entry| entry.link().is_some());
+        if is_carried && !is_valid(operation, wanted.events) {
+            return fail(libc::EINVAL);
+        }
         let place = found.unwrap_or_else(|| slots.free());
         let done = in_kernel(is_carried.then_some(place));
         if done == 0 {
@@ -167,53 +119,160 @@ impl Set {
     }
 
     /// Has a socket that has an area now registered under a number of ours, if it is registered here.
-    pub(super) fn carry(&self, fd: c_int, in_kernel: impl FnOnce(usize) -> bool) {
+    /// Returns whether it is now. `is_spent` says whether the kernel has told the event of a one-shot registration.
+    pub(super) fn carry(
+        &self,
+        fd: c_int,
+        is_spent: impl FnOnce() -> bool,
+        in_kernel: impl FnOnce(usize) -> bool,
+    ) -> bool {
         let mut slots = self.slots();
-        let Some(place) = slots.find(fd) else { return };
-        if let Some(slot) = &mut slots.all[place]
-            && !slot.carried
-            && in_kernel(place)
-        {
-            *slot = Slot { disabled: slot.disabled, ..Slot::new(fd, slot.registered(), true) };
+        let Some(place) = slots.find(fd) else { return false };
+        let Some(slot) = slots.all[place].as_mut().filter(|slot| !slot.carried) else { return false };
+        let disabled = slot.is(EPOLLONESHOT) && is_spent();
+        let is_carried = in_kernel(place);
+        if is_carried {
+            *slot = Slot::new(fd, slot.registered(), true);
+            slot.disabled = disabled;
         }
         self.count(&slots);
+        is_carried
     }
 
-    /// Removes a descriptor that is about to be closed. Returns true if it has to be deleted in the kernel.
-    pub(super) fn remove(&self, fd: c_int) -> bool {
+    /// Calls a function with a carried socket and its slot: the one that is given, or any.
+    pub(super) fn again(&self, fd: Option<c_int>, then: impl FnOnce(c_int, usize)) {
+        let slots = self.slots();
+        let is_it = |slot: &Slot| slot.carried && fd.is_none_or(|fd| fd == slot.fd);
+        if let Some(place) = slots.all.iter().position(|slot| slot.as_ref().is_some_and(is_it))
+            && let Some(slot) = &slots.all[place]
+        {
+            then(slot.fd, place);
+        }
+    }
+
+    /// Removes a descriptor that is about to be closed; its registration lasts if there is a copy of it. Returns true if it
+    /// has to be deleted in the kernel.
+    pub(super) fn remove(&self, fd: c_int, copy: Option<c_int>) -> bool {
         let mut slots = self.slots();
-        let removed = slots.find(fd).and_then(|place| slots.all[place].take());
+        let mut is_left = false;
+        for place in 0..slots.all.len() {
+            let Some(slot) = slots.all[place].as_mut().filter(|slot| slot.fd == fd) else { continue };
+            is_left |= slot.carried && slot.deleted;
+            match copy {
+                Some(copy) if slot.carried && !slot.deleted => {
+                    (slot.fd, slot.is_orphan, slot.quiet) = (copy, true, None);
+                }
+                // The kernel has it, under a number that cannot be changed.
+                Some(copy) if !slot.deleted => {
+                    crate::close::leave(copy);
+                    slots.all[place] = None;
+                }
+                _ => slots.all[place] = None,
+            }
+        }
         self.count(&slots);
-        removed.is_some_and(|slot| slot.carried && slot.deleted)
+        is_left
+    }
+
+    /// Forgets a descriptor, if it is registered here. Returns the program's registration, if it has one.
+    pub(super) fn release(&self, fd: c_int) -> Option<Option<epoll_event>> {
+        let mut slots = self.slots();
+        let slot = slots.find(fd).and_then(|place| slots.all[place].take())?;
+        self.count(&slots);
+        // Of a one-shot registration after its event, the kernel keeps the flags.
+        let mask = if slot.disabled { !0xffff } else { !0 };
+        Some((!slot.deleted).then_some(epoll_event { events: slot.events & mask, u64: slot.data }))
     }
 
     fn count(&self, slots: &Slots) {
-        let is_ours = |slot: &&Slot| slot.carried && !slot.deleted || super::get(slot.fd).is_some();
+        let is_ours = |slot: &&Slot| slot.carried && !slot.deleted;
         self.carried.store(slots.all.iter().flatten().filter(is_ours).count(), Ordering::Release);
     }
 
     /// Notes an event that the kernel reported of a slot.
     pub(super) fn note(&self, place: usize, events: u32) {
         if let Some(Some(slot)) = self.slots().all.get_mut(place) {
-            slot.reported |= events;
-            slot.changed = true;
-            slot.quiet = None;
+            slot.note(events);
+            if slot.is_told_by_kernel() {
+                self.changes.fetch_add(1, Ordering::Relaxed);
+            }
         }
+    }
+
+    /// Counts the caller as asleep until what is returned is dropped.
+    pub(super) fn fall_asleep(&self) -> Asleep<'_> {
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        Asleep(&self.sleepers)
+    }
+
+    /// Returns true if a thread is asleep in a wait: it has to learn of what other threads change, or take.
+    pub(super) fn has_sleepers(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.sleepers.load(Ordering::SeqCst) > 0 || self.watched.load(Ordering::SeqCst)
+    }
+
+    /// Notes that threads sleep until this set is ready, in a set in which it is registered or in `poll`: from now on one may
+    /// at any time.
+    pub(super) fn is_watched(&self) {
+        self.watched.store(true, Ordering::SeqCst);
     }
 
     /// Returns true if an event could be collected.
     pub(super) fn any(&self) -> bool {
-        self.slots().all.iter_mut().flatten().any(|slot| !slot.is_quiet() && slot.events_now() != 0)
+        if self.carried() == 0 && self.stashed() == 0 {
+            return false;
+        }
+        let mut slots = self.slots();
+        !slots.stash.is_empty()
+            || slots.all.iter_mut().flatten().any(|slot| !slot.is_quiet() && slot.events_now() != 0)
     }
 
-    /// Collects events of carried sockets, and returns how many.
+    /// Collects events of carried sockets, and of others that were put aside, and returns how many.
     pub(super) fn collect(&self, room: &mut [epoll_event]) -> usize {
-        if self.carried() == 0 {
+        if self.carried() == 0 && self.stashed() == 0 {
             return 0;
         }
         let mut slots = self.slots();
+        let aside = slots.stash.len().min(room.len());
+        for ((_, event), told) in slots.stash.drain(..aside).zip(room.iter_mut()) {
+            *told = event;
+        }
+        self.stashed.fetch_sub(aside, Ordering::AcqRel);
         slots.search();
-        slots.hand_out(room)
+        aside + slots.hand_out(&mut room[aside..])
+    }
+
+    /// Returns the number of events that were put aside.
+    pub(super) fn stashed(&self) -> usize {
+        self.stashed.load(Ordering::Acquire)
+    }
+
+    /// Puts an event of another descriptor aside.
+    pub(super) fn put_aside(&self, fd: c_int, event: epoll_event) {
+        let mut slots = self.slots();
+        match slots.stash.iter_mut().find(|(other, _)| *other == fd) {
+            Some((_, old)) => old.events |= event.events,
+            None => {
+                slots.stash.push((fd, event));
+                self.stashed.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+        self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Forgets events of a descriptor that were put aside: it is registered anew, or no longer.
+    pub(super) fn drop_aside(&self, fd: c_int) {
+        let mut slots = self.slots();
+        let before = slots.stash.len();
+        slots.stash.retain(|(other, _)| *other != fd);
+        self.stashed.fetch_sub(before - slots.stash.len(), Ordering::AcqRel);
+    }
+
+    /// Returns a number that changes with all that may be news to a set in which this one is registered.
+    pub(super) fn stamp(&self) -> u64 {
+        let slots = self.slots();
+        let sum = slots.all.iter().flatten().map(Slot::stamp).fold(0, u64::wrapping_add);
+        sum.wrapping_add(self.changes.load(Ordering::Relaxed) << 32)
     }
 
     /// Asks to be woken for all sockets.
@@ -221,6 +280,27 @@ impl Set {
         for slot in self.slots().all.iter().flatten() {
             slot.arm(bell);
         }
+    }
+
+    /// Asks to be woken for one socket, and returns true if there is something to tell of it.
+    pub(super) fn arm_one(&self, fd: c_int, bell: Option<Bell>) -> bool {
+        let mut slots = self.slots();
+        let Some(place) = slots.find(fd) else { return false };
+        slots.all[place].as_mut().is_some_and(|slot| {
+            slot.arm(bell);
+            fence(Ordering::SeqCst);
+            slot.events_now() != 0
+        })
+    }
+
+    /// Returns true if carried sockets come first, since they had no room the last time.
+    pub(super) fn is_their_turn(&self) -> bool {
+        self.their_turn.swap(false, Ordering::Relaxed)
+    }
+
+    /// Notes whether carried sockets had no room.
+    pub(super) fn gives_turn(&self, had_no_room: bool) {
+        self.their_turn.store(had_no_room, Ordering::Relaxed);
     }
 
     /// Returns true if the kernel's events were not looked at for a time; they are looked at now.
@@ -234,9 +314,27 @@ impl Set {
     }
 }
 
+/// Returns true if the kernel has told the event of a descriptor's one-shot registration, of which only flags are left then.
+pub(super) fn is_spent(set_fd: c_int, fd: c_int) -> bool {
+    let flags = (EPOLLONESHOT | EPOLLET) as u32 | PRIVATE;
+    super::nested::registered(set_fd).iter().any(|one| one.fd == fd && one.mask & !flags == 0)
+}
+
+/// Flags of a registration that are no events: `EPOLLWAKEUP` and `EPOLLEXCLUSIVE`.
+const PRIVATE: u32 = 1 << 29 | 1 << 28;
+
+/// A thread that is asleep in a wait.
+pub(super) struct Asleep<'a>(&'a AtomicU32);
+
+impl Drop for Asleep<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 impl Slots {
     fn find(&self, fd: c_int) -> Option<usize> {
-        self.all.iter().position(|slot| slot.as_ref().is_some_and(|slot| slot.fd == fd))
+        self.all.iter().position(|slot| slot.as_ref().is_some_and(|slot| slot.fd == fd && !slot.is_orphan))
     }
 
     /// Looks for events of carried sockets.
@@ -278,195 +376,5 @@ impl Slots {
             self.all.push(None);
             self.all.len() - 1
         })
-    }
-}
-
-impl Slot {
-    fn new(fd: c_int, wanted: epoll_event, carried: bool) -> Slot {
-        Slot {
-            fd,
-            events: wanted.events,
-            data: wanted.u64,
-            carried,
-            deleted: false,
-            disabled: false,
-            // Of a carried socket, whatever the kernel carries may be ready already: it is asked.
-            reported: if carried { (EPOLLIN | EPOLLOUT) as u32 } else { 0 },
-            changed: carried,
-            seen: Seen::default(),
-            told_tail: u64::MAX,
-            told_zerocopy: 0,
-            told_full: u32::MAX,
-            quiet: None,
-        }
-    }
-
-    /// Returns the program's registration.
-    fn registered(&self) -> epoll_event {
-        epoll_event { events: self.events, u64: self.data }
-    }
-
-    /// Changes the program's registration of a carried socket.
-    fn change(&mut self, operation: c_int, wanted: epoll_event) -> Result<(), c_int> {
-        match operation {
-            EPOLL_CTL_ADD if !self.deleted => Err(libc::EEXIST),
-            EPOLL_CTL_MOD | EPOLL_CTL_DEL if self.deleted => Err(libc::ENOENT),
-            EPOLL_CTL_DEL => {
-                self.deleted = true;
-                Ok(())
-            }
-            _ => {
-                let new = Slot::new(self.fd, wanted, true);
-                *self = Slot { reported: self.reported | new.reported, ..new };
-                Ok(())
-            }
-        }
-    }
-
-    fn is(&self, flag: c_int) -> bool {
-        self.events & flag as u32 != 0
-    }
-
-    /// Returns the events to tell now, zero if none.
-    fn events_now(&mut self) -> u32 {
-        if self.disabled || self.deleted || self.events & !((EPOLLET | EPOLLONESHOT) as u32) == 0 {
-            return 0;
-        }
-        if !self.carried {
-            // A set within a set: the kernel reports it, unless only a ring of it is ready.
-            return if super::has_carried(self.fd) && self.is(EPOLLIN) && super::any(self.fd) {
-                EPOLLIN as u32
-            } else {
-                0
-            };
-        }
-        let Some(entry) = table::get(self.fd) else { return 0 };
-        let Some(link) = entry.link() else { return 0 };
-        // Before what holds: what comes in between is told twice, and not never.
-        self.seen = Seen {
-            tail: link.inward.writer().tail.load(Ordering::Acquire),
-            full: entry.was_full.load(Ordering::Relaxed),
-            zerocopy: entry.description().zerocopy.by_ring(),
-        };
-        let now = self.level(&entry, &link);
-        self.quiet = (now == 0).then(|| self.to_quiet(&entry, &link)).flatten();
-        if now == 0 || self.is(EPOLLET) && !self.is_news(&entry, &link) { 0 } else { now }
-    }
-
-    /// Returns true if nothing can have changed since the last look.
-    fn is_quiet(&self) -> bool {
-        self.quiet.as_ref().is_some_and(Quiet::lasts)
-    }
-
-    /// Returns what to look at from now on, if that is only whether bytes come.
-    fn to_quiet(&self, entry: &Entry, link: &Link<'_>) -> Option<Quiet> {
-        let is_more = self.is(EPOLLOUT) || self.reported & (OVER | EPOLLRDHUP as u32) != 0;
-        let tail = link.inward.writer().tail.load(Ordering::Acquire);
-        let is_empty = ready::carries_in(entry, link) && link.inward.look() == Look::Empty;
-        (is_empty && !is_more && !entry.description().zerocopy.is_on())
-            .then(|| Quiet { inward: link.inward.shared(), tail })
-    }
-
-    /// Returns the moment since which there are bytes to receive in the ring, 0 if there are none.
-    fn since(&self) -> u64 {
-        let Some(entry) = table::get(self.fd) else { return 0 };
-        let Some(link) = entry.link() else { return 0 };
-        if link.inward.look() == Look::Empty { 0 } else { link.inward.since() }
-    }
-
-    /// Returns the events that hold.
-    fn level(&mut self, entry: &Entry, link: &Link<'_>) -> u32 {
-        let asked = (self.events & 0xffff) as c_short;
-        if self.reported & OVER != 0 {
-            // A call may have reported the error meanwhile.
-            self.reported = self.reported & !OVER | self.ask(0) & OVER;
-        }
-        if self.reported & OVER != 0 {
-            let told = (EPOLLIN | EPOLLOUT | EPOLLRDHUP) as u32;
-            let reset = ready::reset(entry, link, self.reported as c_short) as u16 as u32;
-            return self.reported & OVER | reset | self.events & told;
-        }
-        let mut now = self.reported & self.events & EPOLLRDHUP as u32;
-        if self.takes_wakes(entry, link) {
-            now |= self.events & (EPOLLIN | EPOLLOUT) as u32;
-        }
-        // After wake bytes were taken in: what they announce is seen here.
-        let ready = ready::of(entry, link, self.fd, asked);
-        now |= ready.now as u16 as u32;
-        // What the kernel carries holds for as long as it says so.
-        let ask = ready.kernel & (READS | WRITES);
-        if ask != 0 && self.reported & ask as u16 as u32 != 0 {
-            let holds = self.ask(ready.kernel);
-            self.reported &= !(ask as u16 as u32) | holds;
-            now |= holds & (self.events | OVER);
-        }
-        now
-    }
-
-    /// Returns what the kernel says now.
-    fn ask(&self, events: c_short) -> u32 {
-        let mut one = [pollfd { fd: self.fd, events, revents: 0 }];
-        // SAFETY: no mask.
-        unsafe { crate::kernel::poll(&mut one, Some(Duration::ZERO), std::ptr::null()) };
-        one[0].revents as u16 as u32
-    }
-
-    /// Takes in wake bytes, if that is due. Returns true if the connection has ended, and all that it carried was received.
-    fn takes_wakes(&mut self, entry: &Entry, link: &Link<'_>) -> bool {
-        let is_empty = ready::carries_in(entry, link) && link.inward.look() == Look::Empty;
-        if !is_empty || self.reported & (EPOLLIN | EPOLLRDHUP) as u32 == 0 {
-            return false;
-        }
-        if self.reported & EPOLLRDHUP as u32 != 0 {
-            return matches!(wait::look_at_kernel(link, self.fd), Some(Woken::End));
-        }
-        self.reported &= !(EPOLLIN as u32);
-        // Left in the kernel they would not be acknowledged for 40 ms, and the other end can send no more than a few.
-        wait::drain(link, self.fd);
-        false
-    }
-
-    /// Returns true if something is ready of which the program was not told.
-    fn is_news(&self, entry: &Entry, link: &Link<'_>) -> bool {
-        let tail = link.inward.writer().tail.load(Ordering::Acquire);
-        let has_bytes = matches!(link.inward.look(), Look::Bytes(_)) && tail != self.told_tail;
-        let full = entry.was_full.load(Ordering::Relaxed);
-        let has_room =
-            self.is(EPOLLOUT) && full != self.told_full && link.out.is_ring() && link.out.is_writable();
-        let calls = &entry.description().zerocopy;
-        let has_report = calls.has_report() && calls.by_ring() != self.told_zerocopy;
-        has_bytes || has_room || has_report || self.changed
-    }
-
-    /// Notes that the program is told of all that holds.
-    fn tell(&mut self) {
-        self.changed = false;
-        self.disabled = self.is(EPOLLONESHOT);
-        let Some(entry) = table::get(self.fd) else { return };
-        let Some(link) = entry.link() else { return };
-        (self.told_tail, self.told_zerocopy) = (self.seen.tail, self.seen.zerocopy);
-        if link.out.is_writable() {
-            self.told_full = self.seen.full;
-        }
-    }
-
-    fn arm(&self, bell: Option<Bell>) {
-        if !self.carried {
-            return super::arm(self.fd);
-        }
-        if self.disabled || self.deleted || self.quiet.as_ref().is_some_and(Quiet::is_armed) {
-            return;
-        }
-        if let Some(entry) = table::get(self.fd)
-            && let Some(link) = entry.link()
-        {
-            bell::state(link.this_end(), bell, true, false);
-            let asked = (self.events & 0xffff) as c_short;
-            ready::arm(&entry, &link, &ready::of(&entry, &link, self.fd, asked), asked);
-            if self.is(EPOLLET) && ready::carries_in(&entry, &link) {
-                // Bytes that the program was told of may still be there: further ones are news all the same.
-                link.inward.request_data();
-            }
-        }
     }
 }

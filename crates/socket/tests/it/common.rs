@@ -44,6 +44,11 @@ impl Rack {
         self.counts.carried.load(Ordering::Relaxed)
     }
 
+    /// Returns the path of a file of the test's own.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
     /// Returns a command that runs one test of this program below the library.
     pub(crate) fn role(&self, test: &str) -> Command {
         let mut command = Command::new(std::env::current_exe().expect("a path"));
@@ -62,9 +67,24 @@ impl Rack {
     /// Runs one test of this program below the library, and fails as it does: with bells, and again where there is no
     /// descriptor for any, so that all are woken by bytes.
     pub(crate) fn run(&self, test: &str) {
-        run(self.role(test), test);
-        run(without_bells(self.role(test)), test);
+        self.run_with(test, |_| {});
     }
+
+    /// As [`run`](Rack::run), with what a function adds to the command.
+    pub(crate) fn run_with(&self, test: &str, add: impl Fn(&mut Command)) {
+        for mut role in [self.role(test), without_bells(self.role(test))] {
+            add(&mut role);
+            run(role, test);
+        }
+    }
+}
+
+/// Runs a command, which has to succeed, and returns what it printed.
+pub(crate) fn output_of(mut command: Command) -> String {
+    let output = command.output().expect("the command starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{command:?}: {}\n{}", output.status, text(&output.stderr));
+    text(&output.stdout)
 }
 
 fn run(mut role: Command, test: &str) {
@@ -81,7 +101,7 @@ fn run(mut role: Command, test: &str) {
 }
 
 /// Leaves a command no descriptors as high as those of bells.
-fn without_bells(mut command: Command) -> Command {
+pub(crate) fn without_bells(mut command: Command) -> Command {
     // SAFETY: one system call.
     unsafe {
         command.pre_exec(|| {

@@ -5,7 +5,8 @@ use crate::common::Rack;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 #[test]
 fn whatever_a_peer_writes_the_other_end_lives_on() {
@@ -92,4 +93,42 @@ fn inside() {
         drop((one, other));
         warm_up(&mut good, &mut peer);
     }
+}
+
+#[test]
+fn a_peer_that_only_wakes_does_not_hold_a_call_beyond_its_time() {
+    Rack::new("sockets-flood", 16).run("hostile::flood");
+}
+
+/// Places of the sums of wake bytes in a header, in words: see `Writer` in `area`.
+const WAKES: [usize; 2] = [(384 + 40) / 8, (768 + 40) / 8];
+
+#[test]
+#[ignore = "runs below the preload library, started by the test above"]
+fn flood() {
+    let (mut victim, mut peer) = UnixStream::pair().expect("a pair");
+    warm_up(&mut victim, &mut peer);
+    let header = headers().pop().expect("it is carried");
+    victim.set_read_timeout(Some(Duration::from_millis(100))).expect("open");
+    let (has_returned, begin) = (AtomicBool::new(false), Instant::now());
+    let patience = Duration::from_secs(20);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !has_returned.load(Ordering::Acquire) && begin.elapsed() < patience {
+                for word in WAKES {
+                    header[word].fetch_add(1, Ordering::AcqRel);
+                }
+                // SAFETY: a byte of our own, past the library.
+                unsafe {
+                    let call = libc::SYS_sendto;
+                    let none = std::ptr::null::<u8>();
+                    libc::syscall(call, peer.as_raw_fd(), [0_u8].as_ptr(), 1, libc::MSG_DONTWAIT, none, 0)
+                };
+            }
+        });
+        let got = victim.read(&mut [0]).expect_err("no byte of the stream");
+        has_returned.store(true, Ordering::Release);
+        assert_eq!(got.kind(), std::io::ErrorKind::WouldBlock);
+    });
+    assert!(begin.elapsed() < patience, "it returned when the peer stopped");
 }

@@ -4,8 +4,12 @@
 
 mod calls;
 mod common;
+mod conformance;
+mod edges;
 mod flows;
 mod further;
+mod fuzz;
+mod handover;
 mod hostile;
 mod kills;
 mod trust;

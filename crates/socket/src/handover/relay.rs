@@ -1,0 +1,468 @@
+//! Relay: a process that passes bytes between a connection with bytes in its ring and the connection that took its place.
+//!
+//! A process is needed, because the one that hands the socket on may become another program, which ends its threads. The relay
+//! uses system calls and this library's rings only: it is a copy of a process that may have had other threads, whose locks
+//! nobody releases. It ends with its connections.
+//!
+//! Other processes may have the socket as well, for example the parent of the child that began another program. What that
+//! program leaves unread is put back for them: the relay keeps a descriptor of the program's end, and takes what is left there
+//! when the program has ended.
+
+mod buffer;
+mod pair;
+
+use crate::area::Phase;
+use crate::pieces::Pieces;
+use crate::table::{self, Entry};
+use crate::{close, epoll, kernel, lock, options, ready, recv, send};
+use buffer::Buffer;
+use libc::{MSG_DONTWAIT, MSG_NOSIGNAL, POLLIN, POLLOUT, c_int, iovec, pollfd};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Bytes of a buffer. The other direction's has room for what is taken back as well.
+const BUFFER: usize = 1 << 20;
+/// Most bytes that are received at a time: what is received early may have to be put back.
+const PIECE: usize = 64 << 10;
+/// Longest sleep while other processes have the socket, which may close it.
+const NAP: Duration = Duration::from_millis(100);
+
+/// Longest wait for the first bytes that a relay passes on.
+const FIRST: Duration = Duration::from_millis(200);
+
+/// Has this process's descriptors of a socket refer to another connection, which a new process relays. Returns false if there
+/// are no processes or descriptors left.
+pub(super) fn replace(entry: &Entry, fd: c_int) -> bool {
+    let Some((near, far)) = pair::make(entry, fd) else { return false };
+    let same = table::same(entry);
+    let holders = &entry.description().holders;
+    let is_shared = !close::is_last(entry, same.len());
+    holders.fetch_add(1, Ordering::AcqRel);
+    let (kept, program) = if is_shared { (near, own_process()) } else { (-1, -1) };
+    let ends = Ends { socket: fd, far, near: kept, program };
+    let has_bytes = entry.link().is_some_and(|link| options::readable_of(&link, fd) > 0);
+    let is_made = spawn(entry, ends);
+    if is_made {
+        if has_bytes {
+            // As in the kernel, a call that does not wait finds them.
+            is_ready_within(near, POLLIN, FIRST);
+        }
+        for fd in same {
+            epoll::release(fd, || pair::place(near, fd));
+            table::remove(fd);
+        }
+    } else {
+        holders.fetch_sub(1, Ordering::AcqRel);
+    }
+    for fd in [near, far, program] {
+        kernel::close(fd);
+    }
+    is_made
+}
+
+/// Returns a descriptor of this process, which may become another program; -1 if there is none to be had.
+fn own_process() -> c_int {
+    // SAFETY: plain numbers.
+    unsafe { libc::syscall(libc::SYS_pidfd_open, libc::syscall(libc::SYS_getpid), 0) as c_int }
+}
+
+/// Descriptors of a relay.
+#[derive(Clone, Copy)]
+struct Ends {
+    /// The connection whose ring has bytes.
+    socket: c_int,
+    /// This end of the connection that took its place.
+    far: c_int,
+    /// A copy of the program's end of it, while others may want what the program leaves there; -1 otherwise.
+    near: c_int,
+    /// The program's process; -1 if nothing is to be put back.
+    program: c_int,
+}
+
+/// Makes the process. It is nobody's child afterwards, so that the program is not told of its end.
+fn spawn(entry: &Entry, ends: Ends) -> bool {
+    let mask = block_signals();
+    let middle = clone();
+    if middle == 0 {
+        let relay = clone();
+        if relay == 0 {
+            Relay::begin(entry, ends).run();
+        }
+        if relay > 0 && ends.near >= 0 {
+            // Before the program begins, and so before others can learn of its end.
+            entry.description().lent.store(relay as u32, Ordering::Release);
+        }
+        exit(c_int::from(relay < 0));
+    }
+    let mut status: c_int = -1;
+    if middle > 0 {
+        let none = std::ptr::null_mut::<libc::rusage>();
+        // SAFETY: the kernel writes one `int`. Signals are blocked, so that it is not interrupted.
+        unsafe { libc::syscall(libc::SYS_wait4, middle, &raw mut status, libc::__WALL, none) };
+    }
+    set_signals(mask);
+    middle > 0 && status == 0
+}
+
+/// Copies this process. Its end is no signal to the parent.
+fn clone() -> c_int {
+    // SAFETY: without flags it is a fork; the copy makes system calls only, and uses memory of its own.
+    unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) as c_int }
+}
+
+fn exit(status: c_int) -> ! {
+    loop {
+        // SAFETY: ends this process.
+        unsafe { libc::syscall(libc::SYS_exit_group, status) };
+    }
+}
+
+fn block_signals() -> u64 {
+    let (all, mut before) = (u64::MAX, 0_u64);
+    // SAFETY: sets of the kernel's size.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            &raw const all,
+            &raw mut before,
+            kernel::SIGSET_BYTES,
+        )
+    };
+    before
+}
+
+fn set_signals(mask: u64) {
+    let none = std::ptr::null_mut::<u64>();
+    // SAFETY: a set of the kernel's size.
+    unsafe {
+        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const mask, none, kernel::SIGSET_BYTES)
+    };
+}
+
+/// State of a relay.
+struct Relay<'a> {
+    entry: &'a Entry,
+    ends: Ends,
+    /// Bytes on their way to the program, and from it.
+    down: Buffer,
+    up: Buffer,
+    /// True once the connection, and the program, has said that no more bytes follow.
+    down_ended: bool,
+    up_ended: bool,
+    /// True once the connection was reset, which the program is told after all bytes.
+    is_broken: bool,
+    /// True once the program has sent.
+    has_sent: bool,
+}
+
+impl Relay<'_> {
+    /// Begins in the new process.
+    fn begin(entry: &Entry, ends: Ends) -> Relay<'_> {
+        lock::forget_thread_number();
+        // SAFETY: plain numbers, and a name that ends in zero.
+        unsafe {
+            libc::syscall(libc::SYS_setsid);
+            libc::syscall(libc::SYS_prctl, libc::PR_SET_NAME, c"unrack-relay".as_ptr(), 0, 0, 0);
+        }
+        close_others(&mut [ends.socket, ends.far, ends.near, ends.program]);
+        let (Some(down), Some(up)) = (Buffer::new(BUFFER), Buffer::new(PIECE)) else { exit(1) };
+        Relay {
+            entry,
+            ends,
+            down,
+            up,
+            down_ended: false,
+            up_ended: false,
+            is_broken: false,
+            has_sent: false,
+        }
+    }
+
+    fn run(mut self) -> ! {
+        loop {
+            self.wait();
+            self.receive_down();
+            self.send_down();
+            self.receive_up();
+            self.send_up();
+            self.pass_break_on();
+            if self.ends.near >= 0 && close::is_last(self.entry, 1) {
+                self.forget_near();
+            }
+            if self.ends.near < 0 && self.is_done() {
+                self.end();
+            }
+            if self.ends.program >= 0 && is_ready(self.ends.program, POLLIN) {
+                self.take_up();
+            }
+        }
+    }
+
+    /// Returns true if no byte can pass any more. That nobody has the program's end shows at once on a Unix socket only; of an
+    /// internet connection it shows when bytes are sent.
+    fn is_done(&self) -> bool {
+        let is_quiet = self.up_ended && self.up.is_empty();
+        is_quiet && (self.down_ended && self.down.is_empty() || is_ready(self.ends.far, 0))
+    }
+
+    /// Resets the program's connection as its peer's was, once the program's end has all bytes.
+    fn pass_break_on(&mut self) {
+        let far = self.ends.far;
+        if !self.is_broken || !self.down.is_empty() || far < 0 || pair::unsent(far) > 0 {
+            return;
+        }
+        pair::reset(far);
+        if self.ends.near < 0 {
+            self.end();
+        }
+        kernel::close(far);
+        self.ends.far = -1;
+    }
+
+    /// Sleeps until there is something to do.
+    fn wait(&self) {
+        let if_any = |fd: c_int, events| pollfd { fd: if events == 0 { -1 } else { fd }, events, revents: 0 };
+        let wants = |can_receive: bool, has_bytes: bool| {
+            (if can_receive { POLLIN } else { 0 }) | (if has_bytes { POLLOUT } else { 0 })
+        };
+        let receives_down = self.down.is_empty() && !self.down_ended;
+        let receives_up = self.up.is_empty() && !self.up_ended;
+        let mut all = [
+            if_any(self.ends.socket, wants(receives_down, !self.up.is_empty())),
+            if_any(self.ends.far, wants(receives_up, !self.down.is_empty())),
+            if_any(self.ends.program, POLLIN),
+        ];
+        let most = if receives_down && self.has_ring() {
+            Some(Duration::ZERO)
+        } else {
+            (self.ends.near >= 0 || self.is_broken).then_some(NAP)
+        };
+        // SAFETY: no mask.
+        unsafe { kernel::poll(&mut all, most, std::ptr::null()) };
+    }
+
+    /// Returns true if the next bytes may come by the ring, for which no descriptor wakes.
+    fn has_ring(&self) -> bool {
+        self.entry.link().is_some_and(|link| link.inward.phase() == Phase::Ring)
+    }
+
+    fn receive_down(&mut self) {
+        if self.down_ended || !self.down.is_empty() {
+            return;
+        }
+        let (place, room) = self.down.room();
+        let (place, room) = (place, room.min(PIECE));
+        let fd = self.ends.socket;
+        let piece = [iovec { iov_base: place.cast(), iov_len: room }];
+        let got = recv::recv(fd, Pieces::new(&piece), MSG_DONTWAIT, |done, most, flags| {
+            // SAFETY: room of our own.
+            unsafe { kernel::recv(fd, place.wrapping_add(done), (room - done).min(most), flags | MSG_DONTWAIT) }
+        });
+        match got {
+            1.. => self.down.filled(got as usize),
+            0 => {
+                self.down_ended = true;
+                shut(self.ends.far);
+            }
+            _ if kernel::errno() == libc::EAGAIN => {}
+            _ => {
+                self.down_ended = true;
+                if !self.has_sent && self.entry.link().is_some_and(|link| ready::is_reset_by_wakes(&link)) {
+                    shut(self.ends.far);
+                } else {
+                    self.is_broken = true;
+                }
+            }
+        }
+    }
+
+    fn send_down(&mut self) {
+        if self.down.is_empty() {
+            return;
+        }
+        let (place, bytes) = self.down.bytes();
+        // SAFETY: bytes of our own.
+        let sent = unsafe { kernel::send(self.ends.far, place, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) };
+        match sent {
+            0.. => self.down.taken(sent as usize),
+            _ if kernel::errno() == libc::EAGAIN => {}
+            // The program closed its end, and does not receive the rest.
+            _ => self.end(),
+        }
+    }
+
+    fn receive_up(&mut self) {
+        if self.up_ended || !self.up.is_empty() || self.ends.far < 0 {
+            return;
+        }
+        let (place, room) = self.up.room();
+        // SAFETY: room of our own.
+        let got = unsafe { kernel::recv(self.ends.far, place, room, MSG_DONTWAIT) };
+        match got {
+            1.. => {
+                self.has_sent = true;
+                self.up.filled(got as usize);
+            }
+            0 => {
+                self.up_ended = true;
+                shut(self.ends.socket);
+            }
+            _ if kernel::errno() == libc::EAGAIN => {}
+            _ => {
+                if close::is_last(self.entry, 1) {
+                    pair::reset(self.ends.socket);
+                }
+                self.end();
+            }
+        }
+    }
+
+    fn send_up(&mut self) {
+        if self.up.is_empty() {
+            return;
+        }
+        let (place, bytes) = self.up.bytes();
+        let fd = self.ends.socket;
+        let piece = [iovec { iov_base: place.cast(), iov_len: bytes }];
+        let sent = send::send(fd, Pieces::new(&piece), MSG_DONTWAIT | MSG_NOSIGNAL, || {
+            // SAFETY: bytes of our own.
+            unsafe { kernel::send(fd, place, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) }
+        });
+        match sent {
+            0.. => self.up.taken(sent as usize),
+            _ if kernel::errno() == libc::EAGAIN => {}
+            // The peer has ended: a program that goes on writing is told so.
+            _ => {
+                let all = self.up.bytes().1;
+                self.up.taken(all);
+                self.up_ended = true;
+            }
+        }
+    }
+
+    /// Takes back what the program left unread when it ended. Other processes that it made may have its end still; then they
+    /// get it, and the relay goes on.
+    fn take_up(&mut self) {
+        self.receive_all_up();
+        self.take_unread();
+        kernel::close(std::mem::replace(&mut self.ends.near, -1));
+        kernel::close(std::mem::replace(&mut self.ends.program, -1));
+        if self.ends.far < 0 || is_ready(self.ends.far, libc::POLLRDHUP) {
+            self.put_back();
+            self.end();
+        }
+        self.lend_no_more();
+    }
+
+    /// Receives what the program left unread, into the place before what was not passed on.
+    fn take_unread(&mut self) {
+        let deadline = Instant::now() + NAP;
+        while let (place, room @ 1..) = self.down.room() {
+            // SAFETY: room of our own.
+            let got = unsafe { kernel::recv(self.ends.near, place, room, MSG_DONTWAIT) };
+            match got {
+                1.. => self.down.put_before(got as usize),
+                // What is under way comes once there is room.
+                _ if got < 0 && pair::unsent(self.ends.far) > 0 && Instant::now() < deadline => {
+                    is_ready_within(self.ends.near, POLLIN, Duration::from_millis(1));
+                }
+                _ => break,
+            }
+        }
+        self.down.settle();
+    }
+
+    /// Passes on all that the program sent before it ended.
+    fn receive_all_up(&mut self) {
+        loop {
+            self.receive_up();
+            if self.up.is_empty() {
+                return;
+            }
+            self.send_up();
+            if !self.up.is_empty() {
+                self.wait();
+            }
+        }
+    }
+
+    /// Puts what was received and not passed on back into the ring, from which other processes receive it.
+    fn put_back(&mut self) {
+        let Some(link) = self.entry.link() else { return };
+        let (place, bytes) = self.down.bytes();
+        // Before bytes that went through the kernel before the ring there is no place.
+        if bytes > 0 && link.inward.phase() != Phase::Agreed {
+            let _held = link.lock_recv();
+            // SAFETY: bytes of our own.
+            unsafe { link.inward.put_back(place, bytes) };
+        }
+    }
+
+    /// Closes the copy of the program's end: nobody else wants what the program leaves.
+    fn forget_near(&mut self) {
+        for fd in [&mut self.ends.near, &mut self.ends.program] {
+            kernel::close(std::mem::replace(fd, -1));
+        }
+        self.lend_no_more();
+    }
+
+    /// Has other processes receive again.
+    fn lend_no_more(&self) {
+        let lent = &self.entry.description().lent;
+        if lent.load(Ordering::Acquire) == lock::thread_number() {
+            lent.store(0, Ordering::Release);
+            kernel::futex_wake(lent, c_int::MAX);
+            if let Some(link) = self.entry.link() {
+                link.ring_own();
+            }
+        }
+    }
+
+    fn end(&mut self) -> ! {
+        self.lend_no_more();
+        close::part(self.entry, self.ends.socket);
+        crate::description::release(self.entry.description());
+        exit(0)
+    }
+}
+
+fn shut(fd: c_int) {
+    // SAFETY: plain numbers.
+    unsafe { libc::syscall(libc::SYS_shutdown, fd, libc::SHUT_WR) };
+}
+
+fn is_ready(fd: c_int, events: libc::c_short) -> bool {
+    is_ready_within(fd, events, Duration::ZERO)
+}
+
+fn is_ready_within(fd: c_int, events: libc::c_short, most: Duration) -> bool {
+    let mut one = [pollfd { fd, events, revents: 0 }];
+    // SAFETY: no mask.
+    unsafe { kernel::poll(&mut one, Some(most), std::ptr::null()) > 0 && one[0].revents & (events | libc::POLLHUP) != 0 }
+}
+
+/// Closes all descriptors but these: held here, the program's pipes and connections would outlast it.
+fn close_others(kept: &mut [c_int; 4]) {
+    kept.sort_unstable();
+    let mut first = 0_u32;
+    for fd in kept.iter().filter(|fd| **fd >= 0) {
+        let fd = *fd as u32;
+        if first < fd {
+            close_range(first, fd - 1);
+        }
+        first = fd + 1;
+    }
+    close_range(first, u32::MAX);
+}
+
+fn close_range(first: u32, last: u32) {
+    // SAFETY: plain numbers.
+    let closed = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+    if closed != 0 {
+        // Before Linux 5.9.
+        (first..=last.min(1 << 16)).for_each(|fd| {
+            kernel::close(fd as c_int);
+        });
+    }
+}

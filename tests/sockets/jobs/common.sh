@@ -1,0 +1,26 @@
+# Shared by the jobs beside it, each of which gets a folder. Sourced, not run.
+# shellcheck shell=bash
+set -euo pipefail
+cd "$1"
+own=()
+trap 'kill "${own[@]}" 2> /dev/null || true; wait 2> /dev/null || true' EXIT
+
+# start COMMAND...: starts a service, which ends with the job.
+start() {
+    "$@" > "service.$((${#own[@]})).log" 2>&1 &
+    own+=($!)
+}
+
+# until_there COMMAND...: waits until a command succeeds, 20 s at most.
+until_there() {
+    local attempt
+    for ((attempt = 0; attempt < 200; attempt++)); do
+        if "$@" > /dev/null 2>&1; then return; fi
+        sleep 0.1
+    done
+    echo "not there after 20 s: $*"
+    exit 1
+}
+
+# port: a port of this machine that nothing listens on.
+port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
