@@ -85,9 +85,9 @@ fn memory_is_told_by_check_and_what_there_is_not_is_refused_by_its_key() {
     let output = desk.unrack(&["scenario", "--check", EDM]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("\nmemory: about ") && said.contains("(workload.messages)"), "{said}");
-    // 300 M messages, 20 GiB; and pairs of 65,536 nodes.
+    // 300 M messages, and pairs of 65,536 nodes.
     for (set, key) in [
-        ("workload.messages=300000000", "`workload.messages` (messages, 20.1 GiB)"),
+        ("workload.messages=300000000", "`workload.messages` (messages, 22.4 GiB)"),
         ("network.topology.nodes=65536", "`network.topology.nodes` (pairs of nodes, 100 GiB)"),
     ] {
         for verb in [&["sim", EDM][..], &["scenario", "--check", EDM]] {

@@ -90,7 +90,7 @@ fn a_file_that_is_no_distribution_is_shown_with_its_line() {
         ("[64, 0.0],\n[128, 0.5],\n[96, 1.0],\n", "rises in both columns"),
         ("[64, 0.5],\n[128, 0.4],\n[256, 1.0],\n", "in line 3"),
         ("[64, -0.1],\n[128, 1.0],\n", "probabilities from 0 to 1"),
-        ("[0, 0.0],\n[128, 1.0],\n", "sizes above 0"),
+        ("[0, 0.1],\n[128, 1.0],\n", "has probability 0 at size 0"),
         ("[64, 0.0],\n[128, 1.1],\n", "in line 3"),
         ("", "at least one point"),
         ("[64],\n", "holds `points = [[size, probability], ...]`"),

@@ -154,7 +154,7 @@ fn an_explanation_sums_to_the_completion() {
     }
 }
 
-/// Scenario with ports of 36 KiB under Homa, in which many packets are dropped.
+/// Scenario with ports of 36 KiB under Homa, in which many packets are dropped, and missed after a long time.
 const DROPS: &str = r#"
 seed = 4
 [network]
@@ -163,6 +163,7 @@ link = { rate = "100Gbps", propagation = "100ns" }
 core_link = { rate = "400Gbps", propagation = "200ns" }
 [fabric]
 protocol = "homa"
+resend = "2ms"
 [workload]
 kind = "flows"
 size = { cdf_file = "sizes.toml" }

@@ -428,7 +428,7 @@ impl Registered for Cxl {
         no_shared_buffer: Some("credits of `cxl` are for the buffer of one link each"),
         ..Profile::SWITCHED
     });
-    const COST: Cost = Cost { node: 880.0, port: 185.0, pair: 0.5, open: 30.0, overhead: 6.0, ..Cost::NONE };
+    const COST: Cost = Cost { node: 3880.0, port: 185.0, pair: 0.5, open: 30.0, overhead: 6.0, ..Cost::NONE };
     type Params = Params;
 
     fn build(site: &Site, params: &Params) -> Result<Cxl, SetupError> {

@@ -59,7 +59,7 @@ impl Registered for Ndp {
     const COST: Cost = Cost {
         node: 240.0,
         port: 145.0,
-        open: 120.0,
+        open: 400.0,
         segment: 3.0 * Cost::BIT,
         packet: 1.2 * PACKET,
         overhead: 2.0 * Cost::ETHERNET,

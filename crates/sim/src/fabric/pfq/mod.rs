@@ -450,7 +450,7 @@ impl Registered for Pfq {
         no_faults: Some("`pfq` loses nothing, and so sends nothing again"),
         ..Profile::SWITCHED
     });
-    const COST: Cost = Cost { port: 110.0, open: 60.0, overhead: 6.0, ..Cost::NONE };
+    const COST: Cost = Cost { node: 440.0, port: 110.0, open: 60.0, overhead: 6.0, ..Cost::NONE };
     type Params = NoParams;
 
     fn build(site: &Site, _params: &NoParams) -> Result<Pfq, SetupError> {
