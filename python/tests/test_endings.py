@@ -20,6 +20,7 @@ import unittest.mock
 
 import unrack
 from pools import until
+from tblib.pickling_support import pickle_exception
 from unrack import command, verbs
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -203,6 +204,9 @@ class Forks(unittest.TestCase):
             unrack.NotWritten("a"),
         ):
             self.assertEqual(str(pickle.loads(pickle.dumps(error))), "a")
+            # As Dask has them pickled, with their tracebacks.
+            with_traceback = pickle_exception(error)
+            self.assertEqual(str(with_traceback[0](*with_traceback[1])), "a")
 
     def test_threads_share_everything(self):
         own, shared = messages(), unrack.simulate(STAR)

@@ -31,6 +31,10 @@ class Failed(Error, RuntimeError):
 class NotWritten(Failed, OSError):
     """A file or a folder cannot be written: the disk is full, or writing is not permitted (exit status 1)."""
 
+    def __new__(cls, *args: object) -> Self:
+        # RuntimeError comes first among the bases, but only OSError can make it. Dask unpickles exceptions by this.
+        return OSError.__new__(cls, *args)
+
     @classmethod
     def because(cls, path: object, why: OSError, hint: str) -> Self:
         """Returns the error of a path. It has the number (`errno`) of the system's error."""

@@ -58,7 +58,7 @@
 //! | [`link`] | a pair of processes: stream, buffers that are lent, loans |
 //! | [`buffer`] | a buffer of the owner, freed by its last holder |
 //! | [`loan`] | a buffer of the peer |
-//! | [`reference`] | what a peer is told of a loan, good once |
+//! | [`mod@reference`] | what a peer is told of a loan, good once |
 //! | [`returns`] | messages by which loans are returned, and the endpoint's thread |
 
 mod buffer;
