@@ -15,9 +15,9 @@ Examples:
   unrack doctor compare lines    of these verbs; status 3 if one cannot run
   unrack doctor --json
 
-What a rack needs is tried: a network namespace with its links, and a virtual machine that runs a few instructions; both
-are gone at once, and this may take some seconds. Nothing else is changed. `swap` makes its device and cgroup only when it
-runs, and says then if it may not.";
+`doctor rack` makes a network namespace with its links and runs a small virtual machine, because only a trial shows whether
+they work. Both are removed at once; this may take some seconds. Nothing else is changed. `swap` needs a device and a cgroup,
+which it makes only when it runs; it says then if this user may not.";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

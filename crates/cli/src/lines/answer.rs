@@ -280,7 +280,7 @@ impl<'a> Basis<'a> {
             );
             Warning::new("calibration-disturbed", text)
         }));
-        // What a budget left of the program is the first thing to know.
+        // A reader has to know first how much of the program the budget let it record.
         warnings.extend(self.model.as_ref().err().filter(|_| self.seen.is_some()).cloned());
         if let Ok(model) = &self.model {
             let checked = self.native.as_ref().map(|native| native.waits(&model.delays));
@@ -424,7 +424,7 @@ mod tests {
         assert_eq!((interval.value, interval.low, interval.high), (Some(3.0), 1.0 + 2.0 / 3.0, Some(3.0)));
     }
 
-    /// What a budget of a minute saw of `sort`: the start of a DuckDB job was no more.
+    /// Part of `sort` that a budget of one minute let it record.
     #[test]
     fn a_part_of_a_program_says_how_much_of_it_was_seen_and_what_to_do() {
         let why = part(26.0, 0.123, 2.435);
