@@ -52,6 +52,11 @@ fn estimates_are_what_runs_take() {
     }
 }
 
+/// Bytes by which an estimate of a large network may be off beyond the factor. The peak of a process that simulates next
+/// to nothing differs by as much from machine to machine, because the C library gives each thread an arena of its own and
+/// the kernel maps files in larger or smaller pieces. A network that takes 3 MB in all cannot be measured better.
+const SLACK: f64 = 2e6;
+
 const STAR: &str = r#"{ kind = "star", nodes = 2048 }"#;
 const SPINE: &str = r#"{ kind = "leaf-spine", racks = 256, hosts_per_rack = 32, spines = 16 }"#;
 const TREE: &str = r#"{ kind = "fat-tree", ports = 32 }"#;
@@ -98,7 +103,7 @@ fn estimates_of_large_networks_are_close() {
             let (used, estimated) = (peak(&desk, &file, &[]) - empty, need.bytes() - program);
             let ratio = estimated / used;
             eprintln!("{protocol:9} {topology} {size}: {used:.2e} used, estimated {ratio:.2} times as much");
-            if !(1.0 / CLOSE..=CLOSE).contains(&ratio) {
+            if !(used / CLOSE - SLACK..=used * CLOSE + SLACK).contains(&estimated) {
                 far.push(format!("{protocol} on {topology}, {size}: {used:.2e} used, estimated {need:#?}"));
             }
         }
