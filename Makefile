@@ -106,7 +106,7 @@ install: $(if $(filter $(release),$(installed_from)),build)
 	install -s -m 755 $(addprefix $(installed_from)/libunrack_,$(addsuffix .so,preload mptcp sockets lines)) $(to)/lib/unrack
 	install -s -m 755 $(installed_from)/libunrack_rpc.so $(to)/lib/$(rpc_library)
 	ln -sf $(rpc_library) $(to)/lib/libunrack_rpc.so
-	install -m 644 crates/rpc-c/include/unrack_rpc.h crates/socket-preload/include/unrack_sockets.h $(to)/include
+	install -m 644 crates/pool/rpc-c/include/unrack_rpc.h crates/pool/socket-preload/include/unrack_sockets.h $(to)/include
 	sed 's|@VERSION@|$(version)|' share/unrack-rpc.pc.in > $(to)/lib/pkgconfig/unrack-rpc.pc
 	install -m 644 LICENSE-MIT LICENSE-APACHE README.md CHANGELOG.md $(to)/share/doc/unrack
 	if [[ -d $(target)/site ]]; then rm -rf $(to)/share/doc/unrack/site && cp -r $(target)/site $(to)/share/doc/unrack/site; fi
@@ -159,7 +159,7 @@ run: rust debian
 	@echo "reports: runs/redis/report.html runs/numpy/report.html"
 
 # Tests that find something missing write why they are skipped to this file; it is printed at the end. What `test`
-# itself installs may not be missing: then they fail (crates/testing).
+# itself installs may not be missing: then they fail (crates/foundation/testing).
 skips := $(abspath $(target))/skips.txt
 test: export UNRACK_SKIPS := $(skips)
 test: export UNRACK_NO_SKIPS := chromium,fst2vcd,guests,iproute2,musl,python3,qemu,rtl,stores,valgrind
@@ -232,8 +232,8 @@ lint:
 lint-rust: rust debian
 	cargo fmt --all --check
 	cargo clippy -q --workspace --all-targets --profile ci -- -D warnings
-	cargo fmt --manifest-path crates/agent/Cargo.toml --check
-	cargo clippy -q --manifest-path crates/agent/Cargo.toml --target-dir $(target)/agent -- -D warnings
+	cargo fmt --manifest-path crates/paging/agent/Cargo.toml --check
+	cargo clippy -q --manifest-path crates/paging/agent/Cargo.toml --target-dir $(target)/agent -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc -q --workspace --no-deps --profile ci
 
 lint-rest: setup

@@ -3,7 +3,7 @@
 from cells import ROOT
 from mkdocs.structure.files import File
 
-HEADER = ROOT / "crates" / "rpc-c" / "include" / "unrack_rpc.h"
+HEADER = ROOT / "crates" / "pool" / "rpc-c" / "include" / "unrack_rpc.h"
 PACKAGE = ROOT / "python" / "unrack"
 C = """# C
 

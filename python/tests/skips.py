@@ -1,6 +1,6 @@
 """Skips: said where they are seen, and refused where the thing was installed.
 
-The same as `crates/testing/src/skips.rs`, which says what the variables mean.
+The same as `crates/foundation/testing/src/skips.rs`, which says what the variables mean.
 """
 
 import os

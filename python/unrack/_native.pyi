@@ -1,4 +1,4 @@
-"""Scenarios and sweeps, in Rust (crates/py)."""
+"""Scenarios and sweeps, in Rust (crates/app/py)."""
 
 from collections.abc import Callable
 from os import PathLike

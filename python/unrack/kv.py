@@ -20,7 +20,7 @@ from typing import Self
 from unrack import rpc
 from unrack.rpc.native import Waiting
 
-# Key's bytes, place, value's bytes, version: as in crates/kv/src/wire.rs.
+# Key's bytes, place, value's bytes, version: as in crates/pool/kv/src/wire.rs.
 _HEADER = struct.Struct("<HHIQ")
 _FOUND = struct.Struct("<QQQ")
 _VERSION = struct.Struct("<Q")

@@ -12,7 +12,7 @@ from unrack.errors import Refused, WrongType
 from unrack.folders import Folder
 from unrack.values import plain, quoted, settings, text_of
 
-# Keys that select the kind of their table, whose other keys depend on it: crates/rack/src/tree.rs.
+# Keys that select the kind of their table, whose other keys depend on it: crates/sim/rack/src/tree.rs.
 _SELECTS = ("kind", "protocol", "cdf", "cdf_file", "pareto")
 
 

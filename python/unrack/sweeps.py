@@ -18,7 +18,7 @@ from unrack.values import axes, path_of, seeds_of, transfers_of, whole
 if TYPE_CHECKING:
     import distributed
 
-# Parts of a point, in which the native code counts: crates/grid/src/watch.rs.
+# Parts of a point, in which the native code counts: crates/sim/grid/src/watch.rs.
 _STEPS = 1000
 
 

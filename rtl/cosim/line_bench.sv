@@ -1,4 +1,4 @@
-// Both sides of a link's end, each on its own, as vectors: crates/phy/tests/cosim/line.rs has the fields.
+// Both sides of a link's end, each on its own, as vectors: crates/sim/phy/tests/cosim/line.rs has the fields.
 `default_nettype none
 
 module line_bench (

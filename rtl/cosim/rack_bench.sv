@@ -1,4 +1,4 @@
-// Nodes and a switch on lines, as vectors: crates/phy/tests/cosim/rack.rs has the fields. Every end has a whole PCS; a
+// Nodes and a switch on lines, as vectors: crates/sim/phy/tests/cosim/rack.rs has the fields. Every end has a whole PCS; a
 // line takes no time. What is read from memory or a data buffer is a function of its address; only RMWREQs change memory,
 // which has 64 words for them.
 `default_nettype none

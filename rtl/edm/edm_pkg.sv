@@ -1,4 +1,4 @@
-// EDM's blocks (§3.1.4, §3.2); every bit of them is in crates/phy/src/edm/layout.rs.
+// EDM's blocks (§3.1.4, §3.2); every bit of them is in crates/sim/phy/src/edm/layout.rs.
 `default_nettype none
 /* verilator lint_off UNUSEDPARAM */ // no module has a use for all
 

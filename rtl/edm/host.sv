@@ -1,5 +1,5 @@
 // The stack of a node (§3.2.1): of one that asks and of one that has memory. Cycle by cycle that of
-// crates/phy/src/stack/host.rs, without batching.
+// crates/sim/phy/src/stack/host.rs, without batching.
 //
 // What is received is in one clock, what is sent in another; grants cross from the first to the second with what the
 // state tables say of their message, since its place is free for another as soon as all of it is granted. The ports of

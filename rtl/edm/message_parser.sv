@@ -1,4 +1,4 @@
-// Memory blocks back to what they say, in the cycle in which they come (crates/phy/src/edm/assemble.rs).
+// Memory blocks back to what they say, in the cycle in which they come (crates/sim/phy/src/edm/assemble.rs).
 //
 // A body is words of eight bytes of which each block but the first brings the last six of one and the first two of the
 // next. A word is told in the cycle that completes it, before the check of its message: whoever takes it must be able

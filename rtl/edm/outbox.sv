@@ -1,4 +1,4 @@
-// Two queues to one line (crates/phy/src/stack/outbox.rs). A block on its own goes ahead of data, also between the
+// Two queues to one line (crates/sim/phy/src/stack/outbox.rs). A block on its own goes ahead of data, also between the
 // blocks of a message; one that begins a message waits until none is open.
 `default_nettype none
 

@@ -1,4 +1,4 @@
-// Memory blocks and a frame's blocks on one line, a block a cycle (§3.2.3); crates/phy/src/edm/mux.rs says how a
+// Memory blocks and a frame's blocks on one line, a block a cycle (§3.2.3); crates/sim/phy/src/edm/mux.rs says how a
 // receiver tells them apart.
 //
 // Where memory goes first, the frame's block waits in a buffer of four, and the encoder is held up: it learns that four

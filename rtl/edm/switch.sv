@@ -1,5 +1,5 @@
 // The stack of a switch (§3.2.2): what a port brings is classified by its type; notifications and requests go to the
-// scheduler; data goes over the circuit that its grant set up. Cycle by cycle that of crates/phy/src/stack/switch.rs.
+// scheduler; data goes over the circuit that its grant set up. Cycle by cycle that of crates/sim/phy/src/stack/switch.rs.
 `default_nettype none
 
 module switch #(

@@ -1,5 +1,5 @@
 // A port of the switch: what it brings, what it is granted, and what leaves it. Which port it is, is an input, so that all
-// are one module for synthesis. Together they are crates/phy/src/stack/switch.rs, cycle by cycle.
+// are one module for synthesis. Together they are crates/sim/phy/src/stack/switch.rs, cycle by cycle.
 //
 // Data crosses from the receive to the transmit clock in one queue: where it goes, the order of its grants says.
 `default_nettype none

@@ -1,5 +1,5 @@
 -- Dissects the memory messages of captures that `unrack phy trace --pcap` writes: LINKTYPE_USER0, 66-bit blocks
--- whose layout is in crates/phy/src/edm/layout.rs.
+-- whose layout is in crates/sim/phy/src/edm/layout.rs.
 --
 --   wireshark -X lua_script:share/wireshark/unrack-edm.lua run.pcapng
 --

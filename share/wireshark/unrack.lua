@@ -1,5 +1,5 @@
 -- Dissects the packets of captures that `unrack sim --pcap` writes for fabrics other than TCP and DCTCP:
--- LINKTYPE_USER0, a header of 48 bytes, laid out in crates/sim/src/observe/wire/plain.rs.
+-- LINKTYPE_USER0, a header of 48 bytes, laid out in crates/sim/sim/src/observe/wire/plain.rs.
 --
 --   wireshark -X lua_script:share/wireshark/unrack.lua run.pcapng
 --

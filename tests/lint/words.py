@@ -129,7 +129,7 @@ def read(text: str, name: str, is_test: bool = False) -> Found:
 def crate_of(name: str) -> str:
     """Folder of the crate that a file belongs to."""
     parts = Path(name).parts
-    return "/".join(parts[: parts.index("crates") + 2]) if "crates" in parts else parts[0]
+    return "/".join(parts[: parts.index("crates") + 3]) if "crates" in parts else parts[0]
 
 
 def shared_types(types: list[tuple[str, str]]) -> list[str]:
@@ -158,7 +158,7 @@ def try_rules() -> None:
     assert not opens_with_fragment("Retransmission timer of one flow, kept by its source.")
     assert not opens_with_fragment("`left` of a link.")
     text = "//! A module.\n\n/// In all.\n/// Second line.\npub fn one() {}\n\npub fn two() {}\n\n/// A type.\npub struct Three;\n"
-    found = read(text, "crates/a/src/lib.rs")
+    found = read(text, "crates/g/a/src/lib.rs")
     assert (found.comments, found.functions, len(found.fragments), len(found.undocumented)) == (3, 2, 1, 1), (
         found
     )
@@ -167,8 +167,8 @@ def try_rules() -> None:
     attributes = "//! M.\n/// A function.\n#[must_use]\n#[allow(\n    unused\n)]\npub fn five() {}\n"
     assert not read(attributes, "c.rs").undocumented
     assert shared_types(
-        [("Lane", "crates/a/x.rs"), ("Lane", "crates/b/y.rs"), ("Error", "crates/a/x.rs")]
-    ) == ["Lane: crates/a, crates/b"]
+        [("Lane", "crates/g/a/x.rs"), ("Lane", "crates/g/b/y.rs"), ("Error", "crates/g/a/x.rs")]
+    ) == ["Lane: crates/g/a, crates/g/b"]
 
 
 def main(arguments: list[str]) -> int:

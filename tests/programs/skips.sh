@@ -1,5 +1,5 @@
 # Skips: said where they are seen, and refused where the thing was installed. Sourced, not run.
-# The same as crates/testing/src/skips.rs, which says what the variables mean.
+# The same as crates/foundation/testing/src/skips.rs, which says what the variables mean.
 # shellcheck shell=bash
 
 # skip NEEDED TEST WHY: says so; fails if UNRACK_NO_SKIPS names what is needed.

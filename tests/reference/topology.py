@@ -1,5 +1,5 @@
 """Who is wired to whom, and how long packets take. Switch ports have the numbers that
-`crates/engine/src/topology.rs` documents."""
+`crates/sim/engine/src/topology/mod.rs` documents."""
 
 from itertools import pairwise
 

@@ -1,0 +1,112 @@
+//! Studies: published results of papers, compared with ours.
+//!
+//! A study is one file in `studies/`: scenarios as a grid, the published figures with their source, and a remark on
+//! each difference. Only figures that are computed instead of simulated need code.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`mod@file`] | contents of a study's file |
+//! | [`costs`] | costs that were measured on a machine, in place of a study's |
+//! | [`grid`] | every point of its grids, as a scenario |
+//! | [`asked`] | results that a study asks of a run in addition to its summary |
+//! | [`run`] | runs the points on all cores, and keeps finished ones |
+//! | [`computed`] | figures that are computed |
+//! | [`fluid`], [`random`] | for computed figures: flows without packets, random numbers |
+//! | [`programs`] | real programs, predicted and measured |
+//! | [`figure`] | published figures beside ours, and in words |
+//! | [`page`] | the page of results |
+//! | [`charts`] | its charts, with published points |
+//!
+//! A study gives the same results on the same version, however many cores run it. The exceptions are studies that
+//! measure the machine; they run only when named.
+#![forbid(unsafe_code)]
+
+pub mod asked;
+pub mod charts;
+pub mod computed;
+pub mod costs;
+mod error;
+pub mod figure;
+pub mod file;
+pub mod fluid;
+pub mod grid;
+pub mod page;
+pub mod programs;
+pub mod random;
+pub mod run;
+
+pub use error::StudyError;
+pub use figure::{Compared, Verdict};
+pub use file::Study;
+pub use run::{Measured, StudyResults, StudyScale};
+
+/// Studies that come with the program: name and file.
+const FILES: [(&str, &str); 32] = [
+    ("edm/scheduler", include_str!("../../../../studies/edm/scheduler.toml")),
+    ("edm/table1", include_str!("../../../../studies/edm/table1.toml")),
+    ("edm/fig5-cycles", include_str!("../../../../studies/edm/fig5-cycles.toml")),
+    ("edm/mac-limits", include_str!("../../../../studies/edm/mac-limits.toml")),
+    ("edm/fig6", include_str!("../../../../studies/edm/fig6.toml")),
+    ("edm/fig7", include_str!("../../../../studies/edm/fig7.toml")),
+    ("edm/fig8a", include_str!("../../../../studies/edm/fig8a.toml")),
+    ("edm/fig8b", include_str!("../../../../studies/edm/fig8b.toml")),
+    ("edm/fig8-artifact", include_str!("../../../../studies/edm/fig8-artifact.toml")),
+    ("ddc/table4", include_str!("../../../../studies/ddc/table4.toml")),
+    ("ddc/fig7", include_str!("../../../../studies/ddc/fig7.toml")),
+    ("ddc/programs", include_str!("../../../../studies/ddc/programs.toml")),
+    ("ddc/spark", include_str!("../../../../studies/ddc/spark.toml")),
+    ("ddc/fig8", include_str!("../../../../studies/ddc/fig8.toml")),
+    ("ddc/fig9", include_str!("../../../../studies/ddc/fig9.toml")),
+    ("ddc/table5", include_str!("../../../../studies/ddc/table5.toml")),
+    ("r2c2/fig2", include_str!("../../../../studies/r2c2/fig2.toml")),
+    ("r2c2/arithmetic", include_str!("../../../../studies/r2c2/arithmetic.toml")),
+    ("r2c2/fig7", include_str!("../../../../studies/r2c2/fig7.toml")),
+    ("r2c2/fig8", include_str!("../../../../studies/r2c2/fig8.toml")),
+    ("r2c2/fig10", include_str!("../../../../studies/r2c2/fig10.toml")),
+    ("r2c2/fig15", include_str!("../../../../studies/r2c2/fig15.toml")),
+    ("r2c2/fig17", include_str!("../../../../studies/r2c2/fig17.toml")),
+    ("r2c2/fig18", include_str!("../../../../studies/r2c2/fig18.toml")),
+    ("r2c2/fig19", include_str!("../../../../studies/r2c2/fig19.toml")),
+    ("drack/wiring", include_str!("../../../../studies/drack/wiring.toml")),
+    ("drack/fig9", include_str!("../../../../studies/drack/fig9.toml")),
+    ("drack/fig10", include_str!("../../../../studies/drack/fig10.toml")),
+    ("drack/sensitivity", include_str!("../../../../studies/drack/sensitivity.toml")),
+    ("drack/fig11", include_str!("../../../../studies/drack/fig11.toml")),
+    ("drack/fig13", include_str!("../../../../studies/drack/fig13.toml")),
+    ("trust/kernel-swap", include_str!("../../../../studies/trust/kernel-swap.toml")),
+];
+
+/// Lists of all figures and tables of a paper, each with the study that has it, by the part of a study's name before `/`.
+const LISTS: [(&str, &str); 1] = [("ddc", include_str!("../../../../studies/ddc/figures.md"))];
+
+/// Returns all studies, in the order of the page.
+///
+/// # Errors
+/// [`StudyError::File`] if one is invalid.
+pub fn all() -> Result<Vec<Study>, StudyError> {
+    FILES.iter().map(|(name, text)| Study::parse(name, text)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// DDC has figures 1 to 9 and tables 1 to 5.
+    #[test]
+    fn a_list_has_all_figures_and_all_studies_of_its_paper() {
+        let rows = LISTS[0].1;
+        for figure in 1..=9 {
+            let is_there =
+                ["Figure ", "Figures "].iter().any(|word| rows.contains(&format!("| {word}{figure}")));
+            assert!(
+                is_there || rows.contains("| Figures 3, 4, 5:") && (3..=5).contains(&figure),
+                "figure {figure}"
+            );
+        }
+        assert!((1..=5).all(|table| rows.contains(&format!("| Table {table}:"))), "{rows}");
+        let named = |name: &str| rows.split(['|', ',']).any(|cell| cell.trim() == name);
+        for (name, _) in FILES.iter().filter(|(name, _)| name.starts_with("ddc/")) {
+            assert!(named(name), "{name} is not listed");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The header says what the library has.
+
+use cbindgen::{Builder, Config, DocumentationStyle, EnumConfig, ExportConfig, Language, RenameRule, Style};
+use std::path::Path;
+
+const INTRODUCTION: &str = "\
+/* Calls by reference over shared memory. Made from crates/pool/rpc-c/src: do not edit.
+ *
+ * Link with -lunrack_rpc. Texts are UTF-8 and end with a zero.
+ *
+ * Ownership: what a function leaves at a pointer to a pointer is the caller's, until the function `..._free` of its
+ * kind takes it. Handles may be freed in any order.
+ *
+ * Errors: functions that can fail return a status, and leave an error at `error` if that is not null and the status
+ * is not UNRACK_STATUS_OK; the error is the caller's. Nothing else is written then. A null pointer where one is
+ * needed is UNRACK_STATUS_INVALID.
+ *
+ * Messages lie in memory that the peer has mapped, too. One that keeps to no protocol may write to them while they are
+ * read: what is to be checked is copied first, by unrack_copy, and then the copy is checked and used.
+ *
+ * Pools: a null socket is the user's own pool, $XDG_RUNTIME_DIR/unrack/pool.sock; without that variable,
+ * unrack-USER/pool.sock in the folder of temporary files, where USER is the user's number.
+ *
+ * Threads: clients, endpoints, listeners and links may be used by several at a time; every other handle by one at a time, whichever it is.
+ *
+ * Processes: a handle belongs to the process that made it. A child by fork must connect for itself: functions that can fail are
+ * UNRACK_STATUS_INVALID there with its parent's handles, and freeing those does not affect the parent. The bytes of its parent's messages
+ * are mapped in the child, too, and are not to be written; the socket of a link is the parent's.
+ */";
+
+const NAMES: [(&str, &str); 20] = [
+    ("Status", "unrack_status"),
+    ("Failure", "unrack_error"),
+    ("Client", "unrack_client"),
+    ("ClientOptions", "unrack_client_options"),
+    ("Call", "unrack_call"),
+    ("Server", "unrack_server"),
+    ("ServerOptions", "unrack_server_options"),
+    ("Incoming", "unrack_incoming"),
+    ("Handler", "unrack_handler"),
+    ("Kept", "unrack_kept"),
+    ("Stream", "unrack_stream"),
+    ("Opener", "unrack_opener"),
+    ("Source", "unrack_source"),
+    ("Closer", "unrack_closer"),
+    ("Endpoint", "unrack_endpoint"),
+    ("Listener", "unrack_listener"),
+    ("Link", "unrack_link"),
+    ("Buffer", "unrack_buffer"),
+    ("Loan", "unrack_loan"),
+    ("NO_TIMEOUT", "UNRACK_NO_TIMEOUT"),
+];
+
+fn generate(crate_folder: &Path) -> String {
+    let constants = ["WAITING_ADAPTIVE", "WAITING_SPIN", "WAITING_SLEEP", "REFUSALS", "MORE"];
+    let renamed = constants.map(|name| (name.to_string(), format!("UNRACK_{name}")));
+    let names = NAMES.map(|(rust, c)| (rust.to_string(), c.to_string()));
+    let config = Config {
+        language: Language::C,
+        header: Some(INTRODUCTION.into()),
+        include_guard: Some("UNRACK_RPC_H".into()),
+        no_includes: true,
+        sys_includes: vec!["stdbool.h".into(), "stddef.h".into(), "stdint.h".into()],
+        cpp_compat: true,
+        style: Style::Type,
+        documentation_style: DocumentationStyle::C99,
+        line_length: 110,
+        export: ExportConfig {
+            rename: names.into_iter().chain(renamed).collect(),
+            ..ExportConfig::default()
+        },
+        enumeration: EnumConfig {
+            rename_variants: RenameRule::ScreamingSnakeCase,
+            prefix_with_name: true,
+            ..EnumConfig::default()
+        },
+        usize_is_size_t: true,
+        ..Config::default()
+    };
+    let sources = ["border.rs", "error.rs", "client.rs", "server.rs", "stream.rs", "message.rs", "lend.rs"];
+    let builder = sources.iter().fold(Builder::new().with_config(config), |builder, source| {
+        builder.with_src(crate_folder.join("src").join(source))
+    });
+    let mut header = Vec::new();
+    builder.generate().expect("the sources are understood").write(&mut header);
+    String::from_utf8(header).expect("a text")
+}
+
+#[test]
+fn the_header_is_made_from_the_sources() {
+    let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let path = crate_folder.join("include/unrack_rpc.h");
+    let generated = generate(crate_folder);
+    if std::env::var_os("UNRACK_WRITE_HEADER").is_some() {
+        std::fs::write(&path, &generated).expect("the header is written");
+    }
+    let there = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        there == generated,
+        "include/unrack_rpc.h is not what the sources say: UNRACK_WRITE_HEADER=1 cargo test -p unrack-rpc-c --test header"
+    );
+}
