@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
-use unrack_rack::Warning;
 use unrack_record::DistributionSummary;
+use unrack_units::Warning;
 
 /// Summary of a simulation. Distributions are over the messages that count and finished; without any, their numbers
 /// are NaN.

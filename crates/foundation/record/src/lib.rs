@@ -59,4 +59,4 @@ pub use provenance::{Build, Machine};
 pub use run_folder::{Purpose, RunFolder, read_json, write_json, write_private_json};
 pub use sweep::*;
 pub use table::{Batches, read_batches, rows_of, to_batches};
-pub use unrack_rack::Warning;
+pub use unrack_units::Warning;

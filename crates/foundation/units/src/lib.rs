@@ -9,8 +9,8 @@
 //! | [`Share`] | a [`Fraction`] of something, or [`Bytes`] | `25%`, `64MiB` |
 //!
 //! Every type parses from and prints to that text, exactly: `parse(print(x)) == x`. A value that is not a whole number
-//! of the base unit is refused, never rounded. [`nearest`] finds the valid word closest to a wrong one, in any closed
-//! set of words.
+//! of the base unit is refused, never rounded. Every crate prints its results with these, and therefore two more things
+//! are here: [`nearest`] finds the valid word closest to a wrong one, and [`Warning`] says why a result needs care.
 #![forbid(unsafe_code)]
 
 mod bytes;
@@ -19,12 +19,14 @@ mod number;
 mod rate;
 mod share;
 mod time;
+mod warning;
 
 pub use bytes::Bytes;
 pub use number::UnitError;
 pub use rate::Rate;
 pub use share::{Fraction, Share};
 pub use time::Time;
+pub use warning::Warning;
 
 /// Implements serde as text, through `Display` and `FromStr`, so that files carry units; and a schema that says so. Types
 /// that can be written without a unit may also be numbers in files, which readers pass on as text.

@@ -55,7 +55,6 @@ mod source;
 mod tables;
 mod topology;
 mod tree;
-mod warning;
 mod wiring;
 mod workload;
 
@@ -70,7 +69,6 @@ pub use problem::ScenarioError;
 pub use scenario::{Scenario, ValidScenario};
 pub use scenario_schema::{params_schema, scenario_schema};
 pub use topology::{Built, Cabling, Connects, RefusedTopology, Switches, TopologyKind, TopologySpec};
-pub use warning::Warning;
 pub use wiring::Wiring;
 pub use workload::{
     Arrivals, BUILT_IN_CDFS, Blades, Collective, Disk, FileRef, Flows, Jobs, Margin, Memory, Operation,

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use unrack_engine::HostCounts;
 use unrack_engine::run::Run;
-use unrack_rack::Warning;
 use unrack_units::Time;
+use unrack_units::Warning;
 use unrack_workload::jobs::JobOutcome;
 use unrack_workload::{CapturedReplay, Kind, Message, RunningJobs};
 

@@ -22,8 +22,8 @@ use crate::setup::{Finished, Setup};
 use crate::summary::Excluded;
 use std::ops::Range;
 use unrack_engine::run::Run;
-use unrack_rack::{ValidScenario, Warning, Workload};
-use unrack_units::Time;
+use unrack_rack::{ValidScenario, Workload};
+use unrack_units::{Time, Warning};
 
 /// Ratio of the mean slowdown of all messages to that of those that lost nothing, from which on drops decide it: a
 /// third of the mean, or more, is then due to them.

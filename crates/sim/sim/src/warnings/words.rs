@@ -4,7 +4,8 @@ use super::load::{Kind, Load};
 use super::{GROWS, NEARLY_ALL};
 use crate::registry::AssumedBuffer;
 use unrack_engine::run::Run;
-use unrack_rack::{ValidScenario, Warning, Workload};
+use unrack_rack::{ValidScenario, Workload};
+use unrack_units::Warning;
 
 /// Warns about messages that did not finish, if there are any.
 pub(super) fn unfinished(scenario: &ValidScenario, run: &Run) -> Option<Warning> {

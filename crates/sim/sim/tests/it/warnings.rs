@@ -1,12 +1,13 @@
 //! Warnings about runs: for buffers, loads, fabrics and topologies at which there is a reason for one, and at which
 //! there is none.
 
-use unrack_rack::{Overrides, Scenario, ValidScenario, Warning};
+use unrack_rack::{Overrides, Scenario, ValidScenario};
 use unrack_sim::known;
 use unrack_sim::run::Outcome;
 use unrack_sim::scenario::excluded;
 use unrack_sim::{BusyTimes, Excluded, LinkId, Setup, Work, warnings};
 use unrack_units::Time;
+use unrack_units::Warning;
 use unrack_workload::Message;
 
 const RACKS: &str = "{ kind = \"leaf-spine\", racks = 4, hosts_per_rack = 8, spines = 2 }";
