@@ -22,7 +22,7 @@ from unrack.results import Result, Value, Values, called
 
 # Programs themselves, not answers: nothing that a function would return.
 LEFT_OUT = {"completions"}
-# Wide enough for most, as ruff.toml has it.
+# Wide enough for most, as pyproject.toml has it for ruff.
 WIDTH = 110
 
 

@@ -14,9 +14,9 @@ TEXTS = {
     "README.md": "index.md",
     "ARCHITECTURE.md": "architecture.md",
     "CHANGELOG.md": "changelog.md",
-    "CODE_OF_CONDUCT.md": "project/code-of-conduct.md",
+    ".github/CODE_OF_CONDUCT.md": "project/code-of-conduct.md",
     "CONTRIBUTING.md": "contributing.md",
-    "SECURITY.md": "security.md",
+    ".github/SECURITY.md": "security.md",
     "examples": "examples.md",
 }
 LANGUAGES = {

@@ -25,7 +25,7 @@ PACKAGE = Path(__file__).parents[1]
 
 def installed(folder):
     """Writes what an installation says of the package, so that every process finds the backend by it."""
-    project = tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]
     info = Path(folder) / f"unrack-{project['version']}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: unrack\nVersion: {project['version']}\n")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Page of docs/ with the results of validate.py: page.py RESULTS.json > docs/lines-validation.md."""
+"""Page of docs/ with the results of validate.py: page.py RESULTS.json > docs/results/lines-validation.md."""
 
 import json
 import statistics
@@ -12,8 +12,8 @@ HEAD = """# How well loads and stores are predicted
 
 What `tests/lines/validate.py` measured, as `tests/lines/page.py` prints it. A program runs natively on one core, and under
 `unrack lines run`, whose model says how long it takes with all memory near. Nothing is fitted to a program. The aim: a median error of
-15 %, none above 40 %. How each number is made is in [lines.md](lines.md); what the errors are, in
-[decision 18](decisions/0018-lines.md).
+15 %, none above 40 %. How each number is made is in [lines.md](../lines.md); what the errors are, in
+[decision 18](../decisions/0018-lines.md).
 """
 
 

@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`targets`] | readers of inputs: one plain function for each parser and wire format, also called by `fuzz/` |
+//! | [`targets`] | readers of inputs: one plain function for each parser and wire format, also called by `tests/fuzz` |
 //! | [`corpus`] | valid inputs: the examples, the studies, and tables and messages that are made here |
 //! | [`mutation`] | damage to inputs: by TOML's grammar, by words and lines, by bytes |
 //! | [`campaign`] | seeded executions, and records of failures |

@@ -1,0 +1,45 @@
+# The papers' figures beside ours, and benchmarks beside peers.
+.PHONY: studies studies-programs bench
+
+studies: build
+	$(call say,running the studies that are simulated or computed)
+	@$(release)/unrack study run all --out runs/studies --replace
+	@mkdir -p docs/results/pictures
+	@cp runs/studies/studies.md docs/results/
+	@cp -r runs/studies/pictures/studies docs/results/pictures/
+
+# Real programs with part of their memory remote, measured on this machine: under an hour.
+studies-programs: packages += default-jre-headless
+studies-programs: setup build .venv/.studies-ready
+	$(call say,measuring the programs of DDC)
+	@$(release)/unrack study run ddc/programs ddc/fig8 ddc/fig9 ddc/table5 --out runs/studies-programs --replace
+	@cp runs/studies-programs/studies.md docs/results/studies-measured.md
+	@cp -r runs/studies-programs/pictures/studies docs/results/pictures/
+
+bench: packages += capnproto iperf3
+bench: setup build
+	bench/faults.sh
+	ln -sf $(abspath $(release))/libunrack_native.so python/unrack/_native.abi3.so
+	UNRACK=$(release)/unrack PYTHONPATH=python $(python) bench/sweep.py 600000
+	UNRACK=$(release)/unrack UNRACK_RPC_LIBRARY=$(abspath $(release))/libunrack_rpc.so PYTHONPATH=python $(python) bench/dask_comms.py
+	bench/rack.sh || echo "not measured: bench/rack.sh needs root, namespaces and MPTCP"
+	cargo bench -q -p unrack-lines
+	cargo build -q --release -p unrack-lines-plugin -p unrack-lines-kernels && cargo bench -q -p unrack-lines-plugin
+	cargo bench -q -p unrack-node
+	cargo bench -q -p unrack-paging --bench encrypted
+	cargo bench -q -p unrack-pool --bench allocation
+	cargo bench -q -p unrack-rpc --bench tcp
+	cargo bench -q -p unrack-rpc --bench view
+	cargo bench -q -p unrack-sim
+	cargo bench -q -p unrack-protocol
+	$(release)/unrack study run r2c2/fig7 r2c2/fig8 --out runs/measured
+	cargo bench -q -p unrack-phy
+	cargo bench -q -p unrack-torus
+	$(release)/unrack rpc bench
+	$(release)/unrack rpc bench --memory incoherent --connections 1 --rates none
+	$(release)/unrack-kv ycsb
+	cargo run -q --release --manifest-path bench/rpc-peers/Cargo.toml
+
+# The hardware beside the software, cycle by cycle. The short one is part of the tests.
+# bench: name, top module, its parameters, C++ flags, driver, packages. `rtl_kind` is what programs are called, and
+# `rtl_flags` are Verilator's for that kind.
