@@ -99,8 +99,9 @@ lint-rest: setup lint-rules
 # The project's own rules, and those of tools that take seconds. A tool that is not installed is left out here; `lint-rest` installs it.
 lint-rules:
 	@if [[ -x .venv/bin/ruff ]]; then .venv/bin/ruff check -q . && .venv/bin/ruff format -q --check .; fi
-	@for rule in safety faults words; do python3 tests/lint/$$rule.py --test; done
+	@for rule in safety faults words english; do python3 tests/lint/$$rule.py --test; done
 	@python3 tests/lint/safety.py crates
 	@python3 tests/lint/faults.py docs/faults.md crates
 	@python3 tests/lint/words.py crates
+	@python3 tests/lint/english.py .
 	@if command -v shellcheck > /dev/null; then shellcheck -x -P SCRIPTDIR .ci/run $$(git ls-files '*.sh'); fi

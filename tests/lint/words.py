@@ -1,8 +1,8 @@
-"""How the comments read: `make lint` holds every crate to these limits.
+"""What is documented, and under which names: `make lint` holds every crate to these limits.
 
-Counts, in Rust sources: documentation comments that open with a pronoun or a preposition and so hold the noun back, public
-functions without documentation, files without a module comment, and names of public types that several crates use. With `--list`, prints each place instead; with `--by-crate`, a table; with `--test`, tries the rules themselves.
-Other arguments are folders or files.
+Counts, in Rust sources: public functions without documentation, files without a module comment, and names of public types that several
+crates use. With `--list`, prints each place instead; with `--by-crate`, a table; with `--test`, tries the rules themselves. Other arguments
+are folders or files.
 """
 
 import re
@@ -11,17 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-MOST_FRAGMENTS = 0.05
 MOST_UNDOCUMENTED = 0.10
-
-# A comment that opens with one of these says the circumstances, or points at something, before it names the thing.
-PRONOUNS = "that which who whom whose what it its they them their theirs he she we nothing nobody something somebody "
-PRONOUNS += "everything everybody anything anybody those"
-PREPOSITIONS = (
-    "of at by in on from to for with without among between until after before under over into through within "
-)
-PREPOSITIONS += "beside behind beyond above below against along around during since because where when while if unless as than"
-OPENERS = frozenset((PRONOUNS + " " + PREPOSITIONS).split())
 
 # Names that every crate may give to a type of its own, since each reader expects them there.
 IDIOM = frozenset(
@@ -56,7 +46,6 @@ FUNCTION = re.compile(
     r"^\s*pub(?:\([a-z: ]+\))? (?:const )?(?:async )?(?:unsafe )?(?:extern \"C\" )?fn (\w+)"
 )
 TYPE = re.compile(r"^pub (?:struct|enum|union|trait|type) (\w+)")
-WORD = re.compile(r"[A-Za-z]+(?:['-][a-z]+)*")
 ATTRIBUTE = re.compile(r"^\s*#!?\[")
 
 
@@ -64,28 +53,18 @@ ATTRIBUTE = re.compile(r"^\s*#!?\[")
 class Found:
     """What was counted, of one file or of all."""
 
-    comments: int = 0
     functions: int = 0
     files: int = 0
-    fragments: list[str] = field(default_factory=list)
     undocumented: list[str] = field(default_factory=list)
     without_module: list[str] = field(default_factory=list)
     types: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, other: "Found") -> None:
-        self.comments += other.comments
         self.functions += other.functions
         self.files += other.files
-        self.fragments += other.fragments
         self.undocumented += other.undocumented
         self.without_module += other.without_module
         self.types += other.types
-
-
-def opens_with_fragment(text: str) -> bool:
-    """True if a comment's first word is a pronoun or a preposition."""
-    word = WORD.match(text)
-    return word is not None and word.group().lower() in OPENERS
 
 
 def read(text: str, name: str, is_test: bool = False) -> Found:
@@ -94,21 +73,13 @@ def read(text: str, name: str, is_test: bool = False) -> Found:
     lines = text.splitlines()
     if not any(line.lstrip().startswith("//!") for line in lines[:40]):
         found.without_module.append(f"{name}:1: no comment says what the file holds")
-    previous = None
     documented = False
     for number, line in enumerate(lines, 1):
         if line.startswith(("#[cfg(test)]", "mod tests {")):
             is_test = True
-        comment = DOC.match(line)
-        if comment:
-            if previous != comment.group(1) and comment.group(2).strip():
-                found.comments += 1
-                if opens_with_fragment(comment.group(2)):
-                    found.fragments.append(f"{name}:{number}: {comment.group(2).strip()}")
-            previous = comment.group(1)
+        if DOC.match(line):
             documented = True
             continue
-        previous = None
         function = FUNCTION.match(line)
         if function and not is_test:
             found.functions += 1
@@ -153,15 +124,9 @@ def sources(places: list[str]) -> list[Path]:
 
 
 def try_rules() -> None:
-    assert opens_with_fragment("Of one flow, at its source.")
-    assert opens_with_fragment("What is no longer so is not told again.")
-    assert not opens_with_fragment("Retransmission timer of one flow, kept by its source.")
-    assert not opens_with_fragment("`left` of a link.")
     text = "//! A module.\n\n/// In all.\n/// Second line.\npub fn one() {}\n\npub fn two() {}\n\n/// A type.\npub struct Three;\n"
     found = read(text, "crates/g/a/src/lib.rs")
-    assert (found.comments, found.functions, len(found.fragments), len(found.undocumented)) == (3, 2, 1, 1), (
-        found
-    )
+    assert (found.functions, len(found.undocumented)) == (2, 1), found
     assert not found.without_module
     assert read("struct Four;\n", "b.rs").without_module
     attributes = "//! M.\n/// A function.\n#[must_use]\n#[allow(\n    unused\n)]\npub fn five() {}\n"
@@ -185,15 +150,12 @@ def main(arguments: list[str]) -> int:
     for part in found.values():
         every.add(part)
     if "--list" in flags:
-        print(
-            "\n".join(every.fragments + every.undocumented + every.without_module + shared_types(every.types))
-        )
+        print("\n".join(every.undocumented + every.without_module + shared_types(every.types)))
         return 0
     if "--by-crate" in flags:
         for crate, part in sorted(found.items()):
             print(
-                f"{crate:24} {len(part.fragments):5} of {part.comments:5} openers, "
-                f"{len(part.undocumented):4} of {part.functions:4} functions, {len(part.without_module):3} files"
+                f"{crate:32} {len(part.undocumented):4} of {part.functions:4} functions, {len(part.without_module):3} files"
             )
     return report(every)
 
@@ -201,10 +163,6 @@ def main(arguments: list[str]) -> int:
 def report(every: Found) -> int:
     """Prints what is beyond the limits; 1 if anything is."""
     beyond = []
-    if len(every.fragments) > MOST_FRAGMENTS * every.comments:
-        beyond.append(
-            f"{len(every.fragments)} of {every.comments} comments open with a pronoun or a preposition"
-        )
     if len(every.undocumented) > MOST_UNDOCUMENTED * every.functions:
         beyond.append(
             f"{len(every.undocumented)} of {every.functions} public functions have no documentation"
