@@ -53,4 +53,4 @@ endef
 
 hooks:
 	$(call into,.venv,hooks)
-	.venv/bin/pre-commit install
+	.venv/bin/pre-commit install --config .github/pre-commit.yaml --hook-type pre-commit --hook-type pre-push

