@@ -53,11 +53,12 @@ for name in "${names[@]}"; do
     job=$here/jobs/$name.sh
     for way in native reference; do
         mkdir -p "$folder/$name.$way"
-        chmod 777 "$folder/$name.$way"
         run=(bash "$job" "$folder/$name.$way")
         if [[ $way == reference ]]; then run=("$unrack" sockets --after 1 -- "${run[@]}"); fi
         # PostgreSQL refuses root, and connections are carried between processes of one user.
         if [[ $name == postgres ]] && ((EUID == 0)); then
+            # Sockets are not taken from a folder that others can write.
+            chown postgres "$folder/$name.$way"
             run=(setpriv --reuid postgres --regid postgres --clear-groups env -u XDG_RUNTIME_DIR "TMPDIR=$folder/$name.$way" "${run[@]}")
         fi
         # A process group of its own, which is ended with all that a job left.

@@ -5,7 +5,8 @@ source "$(dirname "$0")/common.sh" "$1"
 listen=$(port)
 as=root
 mariadb-install-db --no-defaults --datadir="$PWD/data" --user="$as" --auth-root-authentication-method=normal > init.log 2>&1
-start mariadbd --no-defaults --datadir="$PWD/data" --user="$as" --socket="$PWD/sql.sock" --port="$listen" --bind-address=127.0.0.1 --pid-file="$PWD/pid"
+# Without io_uring, which InnoDB uses for its files: sockets of a program with an io_uring stay with the kernel.
+start mariadbd --no-defaults --innodb-use-native-aio=0 --datadir="$PWD/data" --user="$as" --socket="$PWD/sql.sock" --port="$listen" --bind-address=127.0.0.1 --pid-file="$PWD/pid"
 for by in "--socket=$PWD/sql.sock" "--protocol=tcp --host=127.0.0.1 --port=$listen"; do
     # shellcheck disable=SC2206  # options
     sql=(mariadb --no-defaults -uroot -N $by test)

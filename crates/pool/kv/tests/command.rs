@@ -8,7 +8,7 @@ use unrack_pool::{Manager, manager};
 use unrack_rpc::client;
 use unrack_testing::{ClosedPort, Folder};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn command(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("timeout");

@@ -15,7 +15,7 @@ use unrack_pool::{Manager, manager};
 use unrack_rpc::{client, server};
 use unrack_testing::{Folder, Needed, skip};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Pool {
     _manager: Manager,

@@ -21,8 +21,8 @@ pub struct Params {
     pub data_packets: u32,
     /// Time after which a packet of which nothing was heard is sent again: for packets lost on a link, and for lost headers,
     /// which are rare. Default: three round trips of the empty network or, if that is longer, one and the time that the slower
-    /// links take for what may wait on the way: `data_packets` packets at each port, and the headers of a window of every
-    /// node. (§3.2.4 has a coarse timer of 1 ms.)
+    /// links take for what may wait on the way: `data_packets` packets at each port, the headers of a window of every
+    /// node and, if the reports on a packet take longer than the packet, these reports. (§3.2.4 has a coarse timer of 1 ms.)
     pub rto: Option<Time>,
 }
 
@@ -101,9 +101,14 @@ impl Sender {
         self.given_up
     }
 
+    /// Returns whether a segment is still to be sent, or to be sent again, as far as the sender knows.
+    pub fn has_unsent(&self) -> bool {
+        !self.given_up && (!self.again.is_empty() || self.new < self.segments)
+    }
+
     /// Returns whether a segment may be sent now.
     pub fn is_ready(&self) -> bool {
-        self.allowed > 0 && (!self.again.is_empty() || self.new < self.segments)
+        self.allowed > 0 && self.has_unsent()
     }
 
     /// Returns the segment to send now, and whether it was sent before. Retransmissions go first (§3.2).

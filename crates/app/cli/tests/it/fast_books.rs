@@ -195,7 +195,7 @@ fn sigterm_ends_a_run_whose_threads_all_fault_or_are_stopped() {
         let begin = Instant::now();
         Command::new("kill").arg(run.id().to_string()).status().unwrap();
         run.wait().unwrap();
-        assert!(begin.elapsed() < Duration::from_secs(15), "{words:?}: {:?}", begin.elapsed());
+        assert!(begin.elapsed() < Duration::from_secs(60), "{words:?}: {:?}", begin.elapsed());
     }
 }
 

@@ -148,7 +148,7 @@ fn a_limit_of_address_space_that_the_pager_cannot_live_in_is_told() {
 /// Returns the status of a command with an input that never ends, or never begins: it must not take long.
 fn at_once(arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new("timeout");
-    command.args(["20", env!("CARGO_BIN_EXE_unrack")]).args(arguments).stdin(Stdio::null());
+    command.args(["60", env!("CARGO_BIN_EXE_unrack")]).args(arguments).stdin(Stdio::null());
     ended(&command.output().unwrap())
 }
 

@@ -11,7 +11,7 @@ use unrack_pool::wire::Access;
 use unrack_pool::{Client, Error};
 use unrack_testing::{Folder, Needed, skip};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn unrack() -> Command {
     Command::new(env!("CARGO_BIN_EXE_unrack"))

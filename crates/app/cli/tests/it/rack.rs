@@ -187,7 +187,7 @@ fn an_end_of_a_stream() {
                 let mut theirs = listener.accept().unwrap().0;
                 assert_eq!(ours.local_addr().unwrap().port(), 40_000);
                 for end in [&ours, &theirs] {
-                    end.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+                    end.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
                 }
                 meet();
                 let mut got = [0; 4];

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{Lab, stderr};
+use common::{LONGEST_S, Lab, stderr};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use unrack_testing::ClosedPort;
@@ -95,7 +95,7 @@ while True:
 fn disturbed(lab: &Lab, node: &str, disturb: impl FnOnce()) -> Output {
     let arguments = ["run", "--local", "6MiB", "--remote", node, "--", "python3", "-c", ENDLESS];
     let mut command = Command::new("timeout");
-    command.args(["--foreground", "-k", "5", "40", env!("CARGO_BIN_EXE_unrack")]).args(arguments);
+    command.args(["--foreground", "-k", "5", LONGEST_S, env!("CARGO_BIN_EXE_unrack")]).args(arguments);
     command.env("XDG_CACHE_HOME", lab.path("cache")).env("TMPDIR", lab.path("tmp"));
     let mut running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdout = BufReader::new(running.stdout.take().unwrap());

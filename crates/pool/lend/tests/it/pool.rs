@@ -8,7 +8,7 @@ use unrack_pool::{Client, Manager, manager};
 use unrack_testing::{Folder, Needed, skip};
 
 /// Longest time that an event may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns all kinds of memory that this machine has.
 pub(crate) fn modes() -> Vec<MemoryKind> {

@@ -18,7 +18,7 @@ use unrack_units::Bytes;
 
 const CAPACITY: u64 = 64 << 20;
 pub(crate) const WORKERS: usize = 3;
-pub(crate) const SETTLES: Duration = Duration::from_secs(20);
+pub(crate) const SETTLES: Duration = Duration::from_secs(60);
 const MOMENT: Duration = Duration::from_millis(100);
 
 fn options(folder: &Path, backing: &str) -> Options {
@@ -117,11 +117,12 @@ pub(crate) fn connect(socket: &Path, name: &str) -> Client {
     }
 }
 
-/// Accepts the errors that may result when others are killed.
+/// Accepts the errors that may result when others are killed, or when a manager gets no processor for [`MOMENT`].
 fn tolerate(error: Error) {
     match error {
         Error::ManagerGone
         | Error::TimedOut(_)
+        | Error::Silent { .. }
         | Error::Denied(
             Denied::NoService(_)
             | Denied::NameTaken { .. }

@@ -177,7 +177,7 @@ fn one_way_calls_and_cancelled_calls_give_their_buffers_back() {
             }
         }
         // All slots are available at once again.
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_secs(60);
         let all: Vec<_> = (0..client.slots()).map(|_| client.request(64).unwrap()).collect();
         assert!(Instant::now() < deadline);
         drop(all);
@@ -443,7 +443,7 @@ fn services_and_their_clients_are_listed_while_they_are_there() {
         assert_eq!(service.server.as_ref().map(|peer| peer.pid), Some(std::process::id()));
         // The manager learns of it with a delay.
         let soon = |holds: &dyn Fn(&ServiceListing) -> bool| {
-            let end = Instant::now() + Duration::from_secs(20);
+            let end = Instant::now() + Duration::from_secs(60);
             while !holds(&ServiceListing::read(&looker).unwrap()) {
                 assert!(Instant::now() < end, "{}", ServiceListing::read(&looker).unwrap());
                 std::thread::sleep(Duration::from_millis(5));

@@ -24,7 +24,7 @@ use unrack_rpc::queue::{Receiver, Sender};
 use unrack_rpc::{Client, Method, Status, client, server};
 use unrack_testing::{Needed, skip};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 const NOBODY: u32 = 65534;
 const HELLO: &[u8] = b"urrpc\0\x01\0\0\0";
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use unrack_pool::cache_control::MemoryKind;
 use unrack_rpc::{Client, Error, Server, client, server};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn serve(place: &str) -> server::Serving {
     let service = Server::new("forked", server::Options::default())

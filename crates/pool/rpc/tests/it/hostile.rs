@@ -9,7 +9,7 @@ use unrack_pool::cache_control::{LINE, SharedMemory};
 use unrack_pool::wire::Denied;
 use unrack_rpc::{Client, client, server};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A greeting of version 1, the current one.
 const HELLO: &[u8] = b"urrpc\0\x01\0\0\0";

@@ -13,10 +13,10 @@ use unrack_rpc::queue::entry::{Answer, Request};
 use unrack_rpc::queue::{Receiver, Sender};
 use unrack_rpc::{Client, Error, Status, client, server};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 const DEADLINE: Duration = Duration::from_millis(20);
 /// Time beyond a deadline that a busy machine may take.
-const SLACK: Duration = Duration::from_secs(5);
+const SLACK: Duration = Duration::from_secs(60);
 const BYTES: usize = 200;
 
 /// Misbehaviour of a server on a request that it should answer once.

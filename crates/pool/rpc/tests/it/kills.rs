@@ -23,8 +23,8 @@ const CLIENTS: usize = 3;
 const CAPACITY: u64 = 512 << 20;
 /// Deadline of each call. A call that takes longer, plus the slack of a busy machine, was forgotten.
 const DEADLINE: Duration = Duration::from_secs(4);
-const SLACK: Duration = Duration::from_secs(8);
-const SETTLES: Duration = Duration::from_secs(30);
+const SLACK: Duration = Duration::from_secs(60);
+const SETTLES: Duration = Duration::from_secs(60);
 
 /// Role of this program if a test started it; does nothing otherwise.
 #[test]

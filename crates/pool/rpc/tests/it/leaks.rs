@@ -6,7 +6,7 @@ use std::time::Duration;
 use unrack_pool::cache_control::{LINE, SharedMemory};
 use unrack_rpc::{Client, Error, client, server};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn options() -> client::Options {
     client::Options { deadline: Some(PATIENCE), ..client::Options::default() }

@@ -14,7 +14,7 @@ use unrack_rpc::queue::{Receiver, Sender};
 use unrack_rpc::{Client, Error, Status, Waiting, client};
 
 /// Longer than anything takes that ends at all.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 const DEADLINE: Duration = Duration::from_millis(300);
 
 /// Role of this program if a test started it: a server that stops itself on its way to sleep, and answers once it

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use unrack_rpc::client::Window;
 use unrack_rpc::{Client, Error, client, server};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn one_thread() -> Runtime {
     Builder::new_current_thread().enable_time().build().unwrap()

@@ -111,7 +111,7 @@ fn flood() {
     let header = headers().pop().expect("it is carried");
     victim.set_read_timeout(Some(Duration::from_millis(100))).expect("open");
     let (has_returned, begin) = (AtomicBool::new(false), Instant::now());
-    let patience = Duration::from_secs(20);
+    let patience = Duration::from_secs(60);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !has_returned.load(Ordering::Acquire) && begin.elapsed() < patience {

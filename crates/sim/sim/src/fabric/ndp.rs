@@ -38,7 +38,8 @@ impl Ndp {
         let data = plan.full_packet().get().saturating_mul(params.data_packets.into());
         let data = data.min(plan.buffer.of_port().get()) * plan.ports_on_the_way();
         let headers = plan.window_of_every_node(window, plan.framing.wire(0));
-        let rto = params.rto.unwrap_or(plan.three_trips_or(data + headers));
+        let waiting = data + headers + reports_that_wait(&plan, window);
+        let rto = params.rto.unwrap_or(plan.three_trips_or(waiting));
         if rto < plan.round_trip() {
             return Err(SetupError::new("fabric.rto", "is at least the round trip", rto));
         }
@@ -82,8 +83,7 @@ struct Ends {
     rto: Time,
     /// See [`Timeouts::idle`].
     idle: Time,
-    /// Time between two pulls of a node.
-    pace: Time,
+    pacing: Pacing,
     transfers: Vec<Pair>,
     nodes: Vec<Node>,
     /// Times of messages that are alone, as far as they were simulated.
@@ -92,6 +92,8 @@ struct Ends {
 
 struct Pair {
     sender: Sender,
+    /// It counts in [`Node::unsent`].
+    is_unsent: bool,
     /// The transfer waits for its turn at the node's link.
     waits: bool,
     arrived: SegmentSet,
@@ -103,9 +105,24 @@ struct Pair {
 struct Node {
     /// Transfers that may send, in turn.
     turns: VecDeque<u32>,
+    /// Transfers of which segments are still to be sent, or to be sent again.
+    unsent: u32,
     pulls: PullQueue,
     /// Time of the next scheduled [`Poll`].
     polled_at: Option<Time>,
+}
+
+impl Node {
+    /// Counts a transfer that leaves this node among those with unsent segments, or no longer.
+    fn count_unsent(&mut self, pair: &mut Pair, is_unsent: bool) {
+        let before = std::mem::replace(&mut pair.is_unsent, is_unsent);
+        self.unsent = self.unsent + u32::from(is_unsent) - u32::from(before);
+    }
+
+    /// Returns the transfer to pull now: see [`PullQueue::poll`].
+    fn poll_pull(&mut self, now: Time, pacing: Pacing) -> Option<(u32, bool)> {
+        self.pulls.poll(now, if self.unsent > 0 { pacing.beside_data } else { pacing.alone })
+    }
 }
 
 /// Header of a packet.
@@ -124,6 +141,48 @@ pub enum Header {
 #[derive(Debug, Clone, Copy)]
 pub struct Poll(NodeId);
 
+/// Returns the bytes of the reports on one packet: its acknowledgement and a pull.
+fn reports(plan: &StreamPlan) -> u64 {
+    2 * plan.framing.wire(0).get()
+}
+
+/// Returns whether a node sends the reports on a packet in the time in which the packet arrives. If not, reports are a load that
+/// competes with data: see [`Pacing`]. (The paper's packets have 9,000 B, so that it does not say.)
+fn reports_fit(plan: &StreamPlan) -> bool {
+    reports(plan) <= plan.full_packet().get()
+}
+
+/// Returns the bytes of reports that wait at a receiver to which each node has sent a window of packets, if they do not fit beside
+/// packets.
+fn reports_that_wait(plan: &StreamPlan, window: u32) -> u64 {
+    let packets = u64::from(window).saturating_mul(plan.network.nodes().into());
+    if reports_fit(plan) { 0 } else { reports(plan).saturating_mul(packets) }
+}
+
+/// Time between two pulls of a node.
+///
+/// It is the time of a packet (§3.2), unless the reports on a packet take longer than the packet (an MTU below 142 B, with
+/// headers). Then pulls at that rate would ask for more packets than the node can report: its reports, which go first, would keep
+/// its own data from the link, timeouts would send again what only waits for its report, and the network would collapse.
+#[derive(Debug, Clone, Copy)]
+struct Pacing {
+    /// While the node has no data to send.
+    alone: Time,
+    /// While it has: its link also carries a packet for each that it pulls, so that traffic in both directions gets the same share.
+    beside_data: Time,
+}
+
+impl Pacing {
+    fn new(plan: &StreamPlan) -> Pacing {
+        let time = |bytes| plan.network.topology.host_link().pace.transmit(bytes);
+        let (packet, reports) = (plan.full_packet().get(), reports(plan));
+        match reports_fit(plan) {
+            true => Pacing { alone: time(packet), beside_data: time(packet) },
+            false => Pacing { alone: time(reports), beside_data: time(packet + reports) },
+        }
+    }
+}
+
 /// Rank of packets that are never trimmed.
 const CONTROL: u32 = 0;
 /// Rank of data.
@@ -131,11 +190,11 @@ const DATA: u32 = 1;
 
 impl Ends {
     fn new(plan: &StreamPlan, window: u32, rto: Time) -> Ends {
-        let pace = plan.network.topology.host_link().pace.transmit(plan.full_packet().get());
+        let pacing = Pacing::new(plan);
         let nodes = (0..plan.network.nodes()).map(|_| Node::default()).collect();
         // Two turns of all nodes at one receiver.
-        let idle = rto + pace * 2 * u64::from(plan.network.nodes());
-        Ends { window, rto, idle, pace, transfers: Vec::new(), nodes, lone: Lone::default() }
+        let idle = rto + pacing.beside_data * 2 * u64::from(plan.network.nodes());
+        Ends { window, rto, idle, pacing, transfers: Vec::new(), nodes, lone: Lone::default() }
     }
 
     /// Returns the fabric as it is before its first message, on a network without faults, with ports that trim nothing.
@@ -149,6 +208,7 @@ impl Ends {
     fn sendable<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let src = net.transfer(transfer).src;
         let pair = &mut self.transfers[transfer as usize];
+        self.nodes[src as usize].count_unsent(pair, pair.sender.has_unsent());
         let ready = pair.sender.is_ready();
         net.waits(transfer, || if ready { Wait::Turn } else { Wait::Grant });
         if ready && !pair.waits {
@@ -169,9 +229,11 @@ impl Ends {
 
     /// Removes a transfer from the turns of its node: its number may belong to another before its turn comes.
     fn leave_turns<O: Observer>(&mut self, net: &Net<Self, O>, transfer: u32) {
-        if std::mem::take(&mut self.transfers[transfer as usize].waits) {
-            let src = net.transfer(transfer).src;
-            self.nodes[src as usize].turns.retain(|other| *other != transfer);
+        let node = &mut self.nodes[net.transfer(transfer).src as usize];
+        let pair = &mut self.transfers[transfer as usize];
+        node.count_unsent(pair, false);
+        if std::mem::take(&mut pair.waits) {
+            node.turns.retain(|other| *other != transfer);
         }
     }
 
@@ -182,7 +244,7 @@ impl Ends {
 
     /// Sends the pulls that are due now.
     fn pull<O: Observer>(&mut self, net: &mut Net<Self, O>, node: NodeId) {
-        while let Some((transfer, is_last)) = self.nodes[node as usize].pulls.poll(net.now(), self.pace) {
+        while let Some((transfer, is_last)) = self.nodes[node as usize].poll_pull(net.now(), self.pacing) {
             let pair = &mut self.transfers[transfer as usize];
             pair.pulls += 1;
             let header = Header::Pull(pair.pulls);
@@ -240,7 +302,7 @@ impl Transport for Ends {
         let timeouts = Timeouts { rto: self.rto, idle: self.idle, salt: net.salt(transfer, Side::Sender) };
         let sender = Sender::new(segments, self.window, timeouts, net.now());
         let arrived = SegmentSet::new(segments);
-        let pair = Pair { sender, waits: false, arrived, pulls: 0 };
+        let pair = Pair { sender, is_unsent: false, waits: false, arrived, pulls: 0 };
         packet::put(&mut self.transfers, transfer, pair);
     }
 
@@ -309,11 +371,10 @@ impl Transport for Ends {
         self.nodes.iter().all(|node| node.turns.is_empty() && node.pulls.next().is_none())
     }
 
-    /// Returns the completion time alone. It is arithmetic if a node can send a pull and an acknowledgement while a
-    /// packet arrives. Where packets are about as short as these, pulls fall behind, and the time is simulated.
+    /// Returns the completion time alone. It is arithmetic if the reports on a packet fit; otherwise pulls are slower than
+    /// packets, and the time is simulated.
     fn unloaded(&self, plan: &StreamPlan, message: &Message) -> Time {
-        let answers = plan.network.topology.host_link().pace.transmit(2 * plan.framing.wire(0).get());
-        match answers <= self.pace {
+        match reports_fit(plan) {
             true => packet::alone::<Self>(plan, message, None, |_, _| Time::ZERO),
             false => self.lone.completion(&plan.network, message, || self.afresh(plan)),
         }

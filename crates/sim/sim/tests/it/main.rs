@@ -33,6 +33,7 @@ mod registry;
 mod replay;
 mod scenario;
 mod shared_buffers;
+mod small_packets;
 mod sound;
 mod split;
 mod synthetic;

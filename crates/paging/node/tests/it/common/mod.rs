@@ -98,7 +98,7 @@ fn settle_until(
     client: &mut Client,
     enough: impl Fn(&Client, &[PageCompletion]) -> bool,
 ) -> Result<Vec<PageCompletion>, Error> {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     let mut done = Vec::new();
     loop {
         client.flush();

@@ -10,7 +10,7 @@ use unrack_pool::{Client, Manager, Options};
 use unrack_units::{Bytes, Share};
 
 /// Timeout that no working operation reaches.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The whole capacity.
 pub(crate) const ALL: Share = Share::Size(Bytes::new(u64::MAX));

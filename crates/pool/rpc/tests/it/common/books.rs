@@ -37,7 +37,7 @@ impl Books {
 
     /// Waits until all is as before: clients that leave are cleaned up after with a delay.
     pub(crate) fn come_back(self, observer: &Client, after: &str) {
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + Duration::from_secs(60);
         loop {
             let now = Books::of(observer);
             if now == self {

@@ -151,7 +151,7 @@ impl Pool {
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Makes a file that is a device of this capacity, besides the records of hosts.
 fn make_device(path: &Path, capacity: Bytes, mode: MemoryKind, hosts: u32) {

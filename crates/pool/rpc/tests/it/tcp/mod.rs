@@ -19,7 +19,7 @@ use unrack_rpc::server::Serving;
 use unrack_rpc::{Client, Error, Server, Status, server};
 use unrack_testing::ClosedPort;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn serve() -> (Serving, SocketAddr) {
     listen(service(server::Options::default()))
