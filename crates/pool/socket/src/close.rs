@@ -1,7 +1,7 @@
 //! Copies and ends of descriptors and of processes.
 
 use crate::area::{Look, Phase};
-use crate::endpoint::Endpoint;
+use crate::carried::CarriedEnd;
 use crate::table::{self, Socket};
 use crate::{description, epoll, kernel, lock, wakeup};
 use libc::c_int;
@@ -27,35 +27,35 @@ pub fn closing(fd: c_int) {
 
 /// Announces to the other end that this one is closed, if no other descriptor of it is left.
 pub(crate) fn part(socket: &Socket) {
-    if let Some(endpoint) = socket.endpoint().filter(|_| socket.is_last(1)) {
-        announce_close(&endpoint);
+    if let Some(carried) = socket.carried().filter(|_| socket.is_last(1)) {
+        announce_close(&carried);
     }
 }
 
 /// Announces to the other end that this one is closed.
-fn announce_close(endpoint: &Endpoint<'_>) {
-    let inward = &endpoint.inward;
-    endpoint.this_end().closed.store(1, Ordering::Release);
-    // Pairs with the look at it in `Endpoint::wake`.
+fn announce_close(carried: &CarriedEnd<'_>) {
+    let inward = &carried.inward;
+    carried.this_end().closed.store(1, Ordering::Release);
+    // Pairs with the look at it in `CarriedEnd::wake`.
     inward.signals().gone.store(1, Ordering::SeqCst);
-    endpoint.wake_sender();
+    carried.wake_sender();
     // Wake bytes that lie there unread would be lost bytes to the kernel, which then resets the connection.
     inward.signals().want_data.store(0, Ordering::SeqCst);
     if matches!(inward.phase(), Phase::Ring | Phase::Over) {
-        take_in_last_wakes(endpoint);
+        take_in_last_wakes(carried);
     }
     // As the kernel does when bytes are lost: the connection is reset.
     if matches!(inward.look(), Look::Bytes(_)) {
-        kernel::reset_at_end(endpoint.fd);
+        kernel::reset_at_end(carried.fd);
     }
 }
 
 /// Takes wake bytes in that were counted and are on their way. The other end counts, sees that this one is gone, and sends none.
-fn take_in_last_wakes(endpoint: &Endpoint<'_>) {
+fn take_in_last_wakes(carried: &CarriedEnd<'_>) {
     fence(Ordering::SeqCst);
     for _ in 0..LAST_LOOKS {
-        endpoint.drain();
-        if endpoint.inward.wakes() as u64 <= endpoint.inward.writer().owed.load(Ordering::Acquire) {
+        carried.drain();
+        if carried.inward.wakes() as u64 <= carried.inward.writer().owed.load(Ordering::Acquire) {
             break;
         }
         std::thread::sleep(LOOK);
@@ -74,10 +74,10 @@ pub fn exiting() {
     }
     table::for_each(|socket| {
         let is_last = socket.description().release() && socket.is_shared.load(Ordering::Relaxed) == 0;
-        match socket.endpoint() {
-            Some(endpoint) if is_last => announce_close(&endpoint),
-            Some(endpoint) if matches!(endpoint.inward.phase(), Phase::Ring | Phase::Over) => {
-                endpoint.drain();
+        match socket.carried() {
+            Some(carried) if is_last => announce_close(&carried),
+            Some(carried) if matches!(carried.inward.phase(), Phase::Ring | Phase::Over) => {
+                carried.drain();
             }
             _ => {}
         }
@@ -96,10 +96,10 @@ pub fn shutting(fd: c_int, how: c_int) {
     leave(fd);
     if how != libc::SHUT_WR
         && let Some(socket) = table::get(fd)
-        && let Some(endpoint) = socket.endpoint()
+        && let Some(carried) = socket.carried()
     {
         // Threads that sleep are woken by the kernel.
-        endpoint.inward.signals().want_data.store(0, Ordering::SeqCst);
+        carried.inward.signals().want_data.store(0, Ordering::SeqCst);
     }
 }
 

@@ -16,7 +16,7 @@
 //! | [`poll`], [`epoll`] | readiness of many sockets; [`ready`]: of one |
 //! | [`options`], [`zerocopy`] | options of sockets; reports on buffers that were sent with `MSG_ZEROCOPY` |
 //! | [`wait`] | sleeping of blocking calls; [`deadline`]: when they give up |
-//! | [`endpoint`] | one end of a connection: what it knows, how it wakes the other end, how a direction changes over |
+//! | [`carried`] | one end of a connection: what it knows, how it wakes the other end, how a direction changes over |
 //! | [`table`] | the sockets of this process, by descriptor |
 //! | [`description`] | state of a socket that forks share |
 //! | [`patience`], [`crowd`] | how long a wait spins; whether there is a processor to spare for that |
@@ -41,11 +41,11 @@ macro_rules! with_system {
 with_system! {
     mod ask;
     pub mod broker;
+    mod carried;
     pub mod close;
     mod crowd;
     mod deadline;
     mod description;
-    mod endpoint;
     pub mod epoll;
     pub mod handover;
     pub mod kernel;

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 /// Returns the bytes that can be received without waiting (`FIONREAD`), of a socket that has an area.
 pub fn readable(fd: c_int) -> Option<c_int> {
     let socket = table::get(fd)?;
-    let endpoint = socket.endpoint()?;
-    Some(endpoint.readable().min(c_int::MAX as usize) as c_int)
+    let carried = socket.carried()?;
+    Some(carried.readable().min(c_int::MAX as usize) as c_int)
 }
 
 /// Returns true if a descriptor is a Unix socket that has an area.
@@ -20,8 +20,8 @@ pub fn is_unix(fd: c_int) -> bool {
 /// `SO_ERROR` does.
 pub fn take_error(fd: c_int) -> Option<c_int> {
     let socket = table::get(fd)?;
-    let endpoint = socket.endpoint()?;
-    (endpoint.is_dead() && endpoint.is_reset()).then(|| {
+    let carried = socket.carried()?;
+    (carried.is_dead() && carried.is_reset()).then(|| {
         socket.description().reset.store(1, Ordering::Release);
         libc::ECONNRESET
     })
@@ -63,7 +63,7 @@ pub fn set_nodelay(fd: c_int, value: c_int) -> bool {
 /// Notes for the other end whether the program makes the end of this one a reset.
 pub fn note_linger(fd: c_int) {
     let Some(socket) = table::get(fd) else { return };
-    let Some(endpoint) = socket.endpoint() else { return };
+    let Some(carried) = socket.carried() else { return };
     // SAFETY: all zeros are a time.
     let mut value = unsafe { std::mem::zeroed::<libc::linger>() };
     let mut length = size_of_val(&value) as libc::socklen_t;
@@ -71,7 +71,7 @@ pub fn note_linger(fd: c_int) {
     // SAFETY: the kernel writes at most `length` bytes.
     unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, &raw mut value, &raw mut length) };
     let resets = value.l_onoff != 0 && value.l_linger == 0;
-    endpoint.this_end().resets.store(u32::from(resets), Ordering::Release);
+    carried.this_end().resets.store(u32::from(resets), Ordering::Release);
 }
 
 /// Option, and kind of message, of the number of bytes that are left (`TCP_INQ`, `TCP_CM_INQ`).

@@ -82,7 +82,7 @@ fn has_news(one: &pollfd) -> bool {
         return one.events & ready::READS != 0 && set::any(one.fd);
     }
     let Some(socket) = table::get(one.fd) else { return false };
-    socket.endpoint().is_some_and(|endpoint| Ready::of(&endpoint, one.events).now != 0)
+    socket.carried().is_some_and(|carried| Ready::of(&carried, one.events).now != 0)
 }
 
 /// Fills in what holds already, and what to ask the kernel. Returns the number of descriptors that are ready. With `sleep`, it
@@ -97,19 +97,19 @@ fn evaluate(fds: &mut [pollfd], asked: &mut [pollfd], sleep: Option<Option<Wakeu
             }
             one.revents = if set::any(one.fd) { one.events & ready::READS } else { 0 };
         } else if let Some(socket) = table::get(one.fd)
-            && let Some(endpoint) = socket.endpoint()
+            && let Some(carried) = socket.carried()
         {
-            let mut ready = Ready::of(&endpoint, one.events);
+            let mut ready = Ready::of(&carried, one.events);
             if let Some(wakeup) = sleep {
-                let alone = endpoint.this_end().sleepers.fetch_add(1, Ordering::SeqCst) == 0;
-                wakeup::state(endpoint.this_end(), wakeup, false, alone);
+                let alone = carried.this_end().sleepers.fetch_add(1, Ordering::SeqCst) == 0;
+                wakeup::state(carried.this_end(), wakeup, false, alone);
                 // Before the request to be woken: its answer must not be among them.
                 if ready.rings_in {
-                    endpoint.drain();
+                    carried.drain();
                 }
-                ready.arm(&endpoint, one.events);
+                ready.arm(&carried, one.events);
                 fence(Ordering::SeqCst);
-                ready = Ready::of(&endpoint, one.events);
+                ready = Ready::of(&carried, one.events);
             }
             one.revents = ready.now;
             ask.events = to_kernel(&ready);
@@ -128,9 +128,9 @@ fn to_kernel(ready: &Ready) -> libc::c_short {
 fn release(fds: &[pollfd]) {
     for one in fds.iter().filter(|one| !set::has_carried(one.fd)) {
         if let Some(socket) = table::get(one.fd)
-            && let Some(endpoint) = socket.endpoint()
+            && let Some(carried) = socket.carried()
         {
-            let sleepers = &endpoint.this_end().sleepers;
+            let sleepers = &carried.this_end().sleepers;
             let _ = sleepers.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |n| n.checked_sub(1));
         }
     }
@@ -142,9 +142,9 @@ fn translate(fds: &mut [pollfd], asked: &[pollfd]) -> isize {
     for (one, ask) in fds.iter_mut().zip(asked) {
         let reported = ask.revents;
         let socket = table::get(one.fd);
-        one.revents |= match socket.as_ref().and_then(|socket| socket.endpoint()) {
-            Some(endpoint) if reported != 0 => ready::after_wake(&endpoint, one.events, reported),
-            Some(endpoint) => Ready::of(&endpoint, one.events).now,
+        one.revents |= match socket.as_ref().and_then(|socket| socket.carried()) {
+            Some(carried) if reported != 0 => ready::after_wake(&carried, one.events, reported),
+            Some(carried) => Ready::of(&carried, one.events).now,
             None if set::has_carried(one.fd) => {
                 let is_ready = match reported & ready::READS {
                     0 => set::any(one.fd),
@@ -164,7 +164,7 @@ fn asks_for_unannounced(fds: &[pollfd]) -> bool {
     fds.iter().any(|one| {
         one.events & ready::WRITES != 0
             && table::get(one.fd).is_some_and(|socket| {
-                let end = socket.endpoint();
+                let end = socket.carried();
                 end.is_some_and(|end| end.out.is_ring() && !end.inward.has_begun())
             })
     })

@@ -1,7 +1,7 @@
 //! Readiness of a socket: part of it is in its area, part of it in the kernel.
 
 use crate::area::{Look, Phase};
-use crate::endpoint::{Endpoint, Woken};
+use crate::carried::{CarriedEnd, Woken};
 use libc::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM, c_short};
 
 pub(crate) const READS: c_short = POLLIN | POLLRDNORM;
@@ -22,43 +22,43 @@ pub(crate) struct Ready {
 
 impl Ready {
     /// Returns the readiness of a socket for the bits asked for.
-    pub(crate) fn of(endpoint: &Endpoint<'_>, asked: c_short) -> Ready {
-        endpoint.settle();
+    pub(crate) fn of(carried: &CarriedEnd<'_>, asked: c_short) -> Ready {
+        carried.settle();
         let mut ready = Ready { kernel: asked & (POLLPRI | POLLRDHUP), ..Ready::default() };
-        ready.read(endpoint, asked & READS);
-        ready.write(endpoint, asked & WRITES);
-        if endpoint.entry.description().zerocopy.has_report() {
+        ready.read(carried, asked & READS);
+        ready.write(carried, asked & WRITES);
+        if carried.entry.description().zerocopy.has_report() {
             ready.now |= POLLERR;
         }
         ready
     }
 
-    fn read(&mut self, endpoint: &Endpoint<'_>, asked: c_short) {
-        if endpoint.entry.description().is_lent() {
+    fn read(&mut self, carried: &CarriedEnd<'_>, asked: c_short) {
+        if carried.entry.description().is_lent() {
             self.rings_in = true;
             return;
         }
-        if endpoint.receives_by_ring() {
-            match endpoint.inward.look() {
+        if carried.receives_by_ring() {
+            match carried.inward.look() {
                 Look::Bytes(_) | Look::Broken => self.now |= asked,
                 Look::Empty => self.rings_in = true,
                 Look::Ended => {
-                    endpoint.drain();
+                    carried.drain();
                     self.kernel |= asked;
                 }
             }
             return;
         }
-        if endpoint.inward.phase() == Phase::Over {
-            endpoint.drain();
+        if carried.inward.phase() == Phase::Over {
+            carried.drain();
         }
         self.kernel |= asked;
     }
 
-    fn write(&mut self, endpoint: &Endpoint<'_>, asked: c_short) {
-        if !endpoint.out.is_ring() {
+    fn write(&mut self, carried: &CarriedEnd<'_>, asked: c_short) {
+        if !carried.out.is_ring() {
             self.kernel |= asked;
-        } else if endpoint.out.is_writable() {
+        } else if carried.out.is_writable() {
             self.now |= asked;
         } else {
             self.rings_out = true;
@@ -66,41 +66,41 @@ impl Ready {
     }
 
     /// Asks to be woken for what the rings carry.
-    pub(crate) fn arm(&self, endpoint: &Endpoint<'_>, asked: c_short) {
+    pub(crate) fn arm(&self, carried: &CarriedEnd<'_>, asked: c_short) {
         if self.rings_in && asked & READS != 0 {
-            endpoint.inward.request_data();
+            carried.inward.request_data();
         }
         if self.rings_out && asked & WRITES != 0 {
-            if endpoint.inward.phase() == Phase::Kernel {
+            if carried.inward.phase() == Phase::Kernel {
                 // The other end wakes by a byte in its own direction, which must have begun: it may have nothing to send.
-                endpoint.agree();
+                carried.agree();
             }
-            endpoint.out.request_room();
+            carried.out.request_room();
         }
     }
 }
 
-/// Returns the error bit if the kernel reports a hang-up that is a reset: see [`Endpoint::is_reset`].
-pub(crate) fn reset(endpoint: &Endpoint<'_>, reported: c_short) -> c_short {
-    if reported & POLLHUP != 0 && endpoint.is_reset() { POLLERR } else { 0 }
+/// Returns the error bit if the kernel reports a hang-up that is a reset: see [`CarriedEnd::is_reset`].
+pub(crate) fn reset(carried: &CarriedEnd<'_>, reported: c_short) -> c_short {
+    if reported & POLLHUP != 0 && carried.is_reset() { POLLERR } else { 0 }
 }
 
 /// Translates what the kernel reported of a socket whose kernel connection wakes. `reported` has the kernel's bits.
-pub(crate) fn after_wake(endpoint: &Endpoint<'_>, asked: c_short, reported: c_short) -> c_short {
-    let mut now = reported & (POLLERR | POLLHUP) | reset(endpoint, reported);
+pub(crate) fn after_wake(carried: &CarriedEnd<'_>, asked: c_short, reported: c_short) -> c_short {
+    let mut now = reported & (POLLERR | POLLHUP) | reset(carried, reported);
     if now != 0 {
         // As the kernel reports a connection that is over: reading and writing return at once.
         return now | asked & (READS | WRITES) | reported & asked & POLLRDHUP;
     }
     now |= reported & asked & POLLRDHUP;
-    if endpoint.receives_by_ring()
-        && endpoint.inward.look() == Look::Empty
+    if carried.receives_by_ring()
+        && carried.inward.look() == Look::Empty
         && reported & (POLLIN | POLLRDHUP) != 0
-        && let Some(Woken::End) = endpoint.look_at_kernel()
+        && let Some(Woken::End) = carried.look_at_kernel()
     {
         // The end is read like bytes; what is written then is answered by the kernel.
         return now | asked & (READS | WRITES);
     }
-    let ready = Ready::of(endpoint, asked);
+    let ready = Ready::of(carried, asked);
     now | ready.now | reported & ready.kernel
 }

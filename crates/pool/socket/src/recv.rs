@@ -3,7 +3,7 @@
 use crate::area::{Look, Phase, UNSET};
 use crate::ask;
 use crate::deadline::Deadline;
-use crate::endpoint::{Endpoint, Woken};
+use crate::carried::{CarriedEnd, Woken};
 use crate::kernel::{self, fail};
 use crate::pieces::Pieces;
 use crate::table::{self, Socket};
@@ -66,13 +66,13 @@ pub fn take(
 /// Discards bytes that [`take`] left where they lie, and lets the other end know of the room.
 pub fn discard(fd: c_int, bytes: usize) {
     let Some(socket) = table::get(fd) else { return };
-    let Some(endpoint) = socket.endpoint() else { return };
-    let held = endpoint.lock_recv();
-    if let Look::Bytes(available) = endpoint.inward.look() {
-        endpoint.inward.discard(bytes.min(available));
+    let Some(carried) = socket.carried() else { return };
+    let held = carried.lock_recv();
+    if let Look::Bytes(available) = carried.inward.look() {
+        carried.inward.discard(bytes.min(available));
     }
     drop(held);
-    endpoint.give_room();
+    carried.give_room();
 }
 
 /// A call that receives.
@@ -98,9 +98,9 @@ impl<'a> Call<'a> {
 
     fn run(mut self, native: impl Native) -> isize {
         loop {
-            let step = match self.socket.endpoint() {
+            let step = match self.socket.carried() {
                 Some(_) if self.socket.description().is_lent() => self.wait_for_relay(),
-                Some(endpoint) => self.carried(&endpoint, &native),
+                Some(carried) => self.carried_step(&carried, &native),
                 None => self.through_kernel(&native),
             };
             if let Step::Done(result) = step {
@@ -110,24 +110,24 @@ impl<'a> Call<'a> {
     }
 
     /// Does a step of a call on a socket that has an area.
-    fn carried(&mut self, endpoint: &Endpoint<'_>, native: impl Native) -> Step {
-        if self.peeks_for_all() && endpoint.inward.phase() != Phase::Kernel {
-            return self.peek_all(endpoint, &native);
+    fn carried_step(&mut self, carried: &CarriedEnd<'_>, native: impl Native) -> Step {
+        if self.peeks_for_all() && carried.inward.phase() != Phase::Kernel {
+            return self.peek_all(carried, &native);
         }
-        endpoint.settle();
-        match endpoint.inward.phase() {
-            Phase::Kernel if endpoint.agree() => Step::Again,
+        carried.settle();
+        match carried.inward.phase() {
+            Phase::Kernel if carried.agree() => Step::Again,
             Phase::Kernel => self.through_kernel(&native),
-            Phase::Agreed => self.before_ring(endpoint, &native),
-            Phase::Ring => self.by_ring(endpoint, &native),
-            Phase::Over => Step::Done(self.after_ring(endpoint, &native)),
+            Phase::Agreed => self.before_ring(carried, &native),
+            Phase::Ring => self.by_ring(carried, &native),
+            Phase::Over => Step::Done(self.after_ring(carried, &native)),
         }
     }
 
     /// Ends the call. Its result is a reset where the other end left bytes unread, of which the kernel does not know.
     fn end(&self, mut result: isize) -> isize {
         let is_end = result == 0 && self.to.left() > 0;
-        if is_end && self.socket.endpoint().is_some_and(|endpoint| endpoint.is_reset()) {
+        if is_end && self.socket.carried().is_some_and(|carried| carried.is_reset()) {
             result = fail(libc::ECONNRESET);
         }
         if result < 0 && kernel::errno() == libc::ECONNRESET {
@@ -140,7 +140,7 @@ impl<'a> Call<'a> {
     fn through_kernel(&mut self, native: impl Native) -> Step {
         let description = self.socket.description();
         let inside = description.receiving.enter();
-        if self.socket.endpoint().is_some_and(|endpoint| endpoint.inward.phase() != Phase::Kernel) {
+        if self.socket.carried().is_some_and(|carried| carried.inward.phase() != Phase::Kernel) {
             return Step::Again;
         }
         let got = native(0, usize::MAX, 0);
@@ -174,37 +174,37 @@ impl<'a> Call<'a> {
     }
 
     /// Receives bytes that were sent before the ring begins, and then those of the ring.
-    fn before_ring(&mut self, endpoint: &Endpoint<'_>, native: impl Native) -> Step {
+    fn before_ring(&mut self, carried: &CarriedEnd<'_>, native: impl Native) -> Step {
         if self.to.left() == 0 {
             // A call for no bytes waits for some all the same, as in the kernel.
-            let is_there = self.done > 0 || endpoint.readable() > 0;
+            let is_there = self.done > 0 || carried.readable() > 0;
             return Step::Done(if is_there { self.done as isize } else { native(0, usize::MAX, 0) });
         }
-        let held = endpoint.lock_recv();
-        if endpoint.inward.phase() != Phase::Agreed {
+        let held = carried.lock_recv();
+        if carried.inward.phase() != Phase::Agreed {
             return Step::Again;
         }
         let received = &self.socket.description().received;
         let there = kernel::readable(self.socket.fd);
         // Loaded after the look: if wake bytes are among those that are there, it is set.
-        let begin = endpoint.inward.begin();
-        if begin == UNSET && endpoint.inward.has_ended() && !endpoint.inward.has_begun() {
-            endpoint.inward.set_phase(Phase::Over);
+        let begin = carried.inward.begin();
+        if begin == UNSET && carried.inward.has_ended() && !carried.inward.has_begun() {
+            carried.inward.set_phase(Phase::Over);
             return Step::Again;
         }
         let left = begin.wrapping_sub(received.load(Ordering::Acquire));
         if begin != UNSET && left == 0 {
-            endpoint.inward.set_phase(Phase::Ring);
+            carried.inward.set_phase(Phase::Ring);
             return Step::Again;
         }
         let most = if begin == UNSET { there } else { there.min(left as usize) };
         if most > 0 {
             let got = native(self.done, most, MSG_DONTWAIT);
-            return self.enter_ring(endpoint, got);
+            return self.enter_ring(carried, got);
         }
         drop(held);
         let waits = !self.is_nonblocking();
-        if waits && let Err(errno) = wait::for_first(endpoint, &mut self.deadline, self.done > 0) {
+        if waits && let Err(errno) = wait::for_first(carried, &mut self.deadline, self.done > 0) {
             return Step::Done(self.or(errno));
         }
         let mut byte = 0_u8;
@@ -220,7 +220,7 @@ impl<'a> Call<'a> {
     }
 
     /// Goes on in the ring, if the bytes that the kernel gave were the last before it. The lock of the receiving end is held.
-    fn enter_ring(&mut self, endpoint: &Endpoint<'_>, got: isize) -> Step {
+    fn enter_ring(&mut self, carried: &CarriedEnd<'_>, got: isize) -> Step {
         if got <= 0 {
             return Step::Done(if self.done > 0 { self.done as isize } else { got });
         }
@@ -228,14 +228,14 @@ impl<'a> Call<'a> {
         self.to.skip(got as usize);
         let received = &self.socket.description().received;
         // After the bytes were received: the ring may have begun meanwhile.
-        let begin = endpoint.inward.begin();
+        let begin = carried.inward.begin();
         if self.is_peek() {
             let next = received.load(Ordering::Acquire).wrapping_add(got as u64);
-            return Step::Done(if next == begin { self.peek_ring(endpoint) } else { self.done as isize });
+            return Step::Done(if next == begin { self.peek_ring(carried) } else { self.done as isize });
         }
         let now = received.fetch_add(got as u64, Ordering::AcqRel).wrapping_add(got as u64);
         if now == begin {
-            endpoint.inward.set_phase(Phase::Ring);
+            carried.inward.set_phase(Phase::Ring);
             if self.enters_ring && self.to.left() > 0 {
                 return Step::Again;
             }
@@ -244,11 +244,11 @@ impl<'a> Call<'a> {
     }
 
     /// Peeks at the ring's bytes, behind those of the kernel that were peeked at. Returns how many these are together.
-    fn peek_ring(&mut self, endpoint: &Endpoint<'_>) -> isize {
+    fn peek_ring(&mut self, carried: &CarriedEnd<'_>) -> isize {
         if self.enters_ring
-            && let Look::Bytes(available) = endpoint.inward.look()
+            && let Look::Bytes(available) = carried.inward.look()
         {
-            self.done += endpoint.inward.peek(&mut self.to, available);
+            self.done += carried.inward.peek(&mut self.to, available);
         }
         self.done as isize
     }
@@ -262,14 +262,14 @@ impl<'a> Call<'a> {
     }
 
     /// Receives from the ring, and then from the kernel if that carries on.
-    fn by_ring(&mut self, endpoint: &Endpoint<'_>, native: impl Native) -> Step {
+    fn by_ring(&mut self, carried: &CarriedEnd<'_>, native: impl Native) -> Step {
         if self.to.left() == 0 && self.done > 0 {
             return Step::Done(self.done as isize);
         }
-        let held = endpoint.lock_recv();
-        match endpoint.inward.look() {
+        let held = carried.lock_recv();
+        match carried.inward.look() {
             Look::Bytes(available) => {
-                let got = self.take(endpoint, available);
+                let got = self.take(carried, available);
                 if got < 0 {
                     return Step::Done(self.or(kernel::errno()));
                 }
@@ -278,29 +278,29 @@ impl<'a> Call<'a> {
                 }
                 self.done += got as usize;
                 if self.is_peek() {
-                    let is_all = got as usize == available && self.enters_ring && endpoint.inward.has_ended();
+                    let is_all = got as usize == available && self.enters_ring && carried.inward.has_ended();
                     let done = self.done as isize;
-                    return Step::Done(if is_all { self.more_from_kernel(endpoint, &native) } else { done });
+                    return Step::Done(if is_all { self.more_from_kernel(carried, &native) } else { done });
                 }
                 drop(held);
-                if endpoint.inward.wakes() > 0 {
+                if carried.inward.wakes() > 0 {
                     // A process that ends with bytes unread resets the connection, and those are none of the program's.
-                    endpoint.drain();
+                    carried.drain();
                 }
-                endpoint.give_room();
-                if self.to.left() > 0 && got > 0 && endpoint.inward.has_ended() {
+                carried.give_room();
+                if self.to.left() > 0 && got > 0 && carried.inward.has_ended() {
                     return Step::Again;
                 }
                 return self.go_on_for_all();
             }
             Look::Ended => {
-                endpoint.inward.set_phase(Phase::Over);
+                carried.inward.set_phase(Phase::Over);
                 return Step::Again;
             }
             Look::Broken => {
                 drop(held);
-                endpoint.leave();
-                endpoint.inward.set_phase(Phase::Over);
+                carried.leave();
+                carried.inward.set_phase(Phase::Over);
                 return Step::Done(fail(libc::ECONNRESET));
             }
             Look::Empty => {}
@@ -309,39 +309,39 @@ impl<'a> Call<'a> {
         let woken = if self.done > 0 && self.is_nonblocking() {
             return Step::Done(self.done as isize);
         } else if self.is_nonblocking() {
-            match endpoint.look_at_kernel() {
+            match carried.look_at_kernel() {
                 None => return Step::Done(self.or(libc::EAGAIN)),
                 Some(woken) => woken,
             }
         } else {
-            wait::for_data(endpoint, &mut self.deadline, self.done > 0)
+            wait::for_data(carried, &mut self.deadline, self.done > 0)
         };
         match woken {
             Woken::Look => Step::Again,
             Woken::Foreign => Step::Done(native(self.done, usize::MAX, MSG_DONTWAIT)),
-            Woken::End => self.at_end(endpoint),
+            Woken::End => self.at_end(carried),
             Woken::Error(errno @ (libc::EINTR | libc::EAGAIN)) => Step::Done(self.or(errno)),
             Woken::Error(errno) => {
-                if let Look::Bytes(_) = endpoint.inward.look() {
+                if let Look::Bytes(_) = carried.inward.look() {
                     return Step::Again;
                 }
-                let is_end = errno == libc::ECONNRESET && endpoint.out.is_ring() && endpoint.is_reset_by_wakes();
-                endpoint.end_both();
+                let is_end = errno == libc::ECONNRESET && carried.out.is_ring() && carried.is_reset_by_wakes();
+                carried.end_both();
                 // What is left to report, the kernel reports: the end.
                 if is_end { Step::Again } else { Step::Done(self.or(errno)) }
             }
         }
     }
 
-    fn take(&mut self, endpoint: &Endpoint<'_>, available: usize) -> isize {
+    fn take(&mut self, carried: &CarriedEnd<'_>, available: usize) -> isize {
         let bytes = available.min(self.to.left());
         if let Some(taker) = &mut self.taker {
-            let taken = taker(endpoint.inward.first(), bytes);
+            let taken = taker(carried.inward.first(), bytes);
             if taken > 0 {
                 self.to.skip(taken as usize);
             }
             if taken > 0 && !self.is_peek() {
-                endpoint.inward.discard(taken as usize);
+                carried.inward.discard(taken as usize);
             }
             return taken;
         }
@@ -349,23 +349,23 @@ impl<'a> Call<'a> {
         if self.flags & MSG_TRUNC != 0 && !self.socket.is_unix() {
             self.to.skip(bytes);
             if !self.is_peek() {
-                endpoint.inward.discard(bytes);
+                carried.inward.discard(bytes);
             }
             return bytes as isize;
         }
         if self.is_peek() {
-            return endpoint.inward.peek(&mut self.to, available) as isize;
+            return carried.inward.peek(&mut self.to, available) as isize;
         }
-        endpoint.inward.pop(&mut self.to, available) as isize
+        carried.inward.pop(&mut self.to, available) as isize
     }
 
     /// Ends the direction: the kernel's connection has ended. What the other end put into the ring before is received first.
-    fn at_end(&mut self, endpoint: &Endpoint<'_>) -> Step {
-        if endpoint.inward.look() != Look::Empty {
+    fn at_end(&mut self, carried: &CarriedEnd<'_>) -> Step {
+        if carried.inward.look() != Look::Empty {
             return Step::Again;
         }
-        let is_reset = endpoint.is_reset();
-        endpoint.end_both();
+        let is_reset = carried.is_reset();
+        carried.end_both();
         if is_reset {
             return Step::Done(self.or(libc::ECONNRESET));
         }
@@ -373,13 +373,13 @@ impl<'a> Call<'a> {
     }
 
     /// Receives from the kernel, after the wake bytes that are left.
-    fn after_ring(&mut self, endpoint: &Endpoint<'_>, native: impl Native) -> isize {
+    fn after_ring(&mut self, carried: &CarriedEnd<'_>, native: impl Native) -> isize {
         if self.done > 0 {
-            return self.more_from_kernel(endpoint, &native);
+            return self.more_from_kernel(carried, &native);
         }
-        while endpoint.inward.wakes() > 0 {
+        while carried.inward.wakes() > 0 {
             let is_late = self.deadline.was_over_at(Instant::now());
-            if !is_late && endpoint.drain() {
+            if !is_late && carried.drain() {
                 continue;
             }
             let (ready, events) = kernel::poll_one(self.socket.fd, POLLIN, self.time_left());
@@ -395,10 +395,10 @@ impl<'a> Call<'a> {
 
     /// Adds bytes that the kernel has, behind those of the ring; waits for them if the call waits for all. An end or an error
     /// is left for the next call, as the kernel does.
-    fn more_from_kernel(&mut self, endpoint: &Endpoint<'_>, native: impl Native) -> isize {
+    fn more_from_kernel(&mut self, carried: &CarriedEnd<'_>, native: impl Native) -> isize {
         while self.to.left() > 0 {
-            endpoint.drain();
-            if endpoint.inward.wakes() == 0 && kernel::readable(self.socket.fd) > 0 {
+            carried.drain();
+            if carried.inward.wakes() == 0 && kernel::readable(self.socket.fd) > 0 {
                 let got = native(self.done, usize::MAX, MSG_DONTWAIT);
                 if got <= 0 {
                     break;
@@ -426,15 +426,15 @@ impl<'a> Call<'a> {
     }
 
     /// Waits until all that there is room for can be received, or no more can come, and peeks at it.
-    fn peek_all(&mut self, endpoint: &Endpoint<'_>, native: impl Native) -> Step {
+    fn peek_all(&mut self, carried: &CarriedEnd<'_>, native: impl Native) -> Step {
         let wanted = self.to.left();
-        let is_there = || endpoint.readable() >= wanted || endpoint.inward.is_full();
-        let woken = wait::for_more(endpoint, &mut self.deadline, is_there);
+        let is_there = || carried.readable() >= wanted || carried.inward.is_full();
+        let woken = wait::for_more(carried, &mut self.deadline, is_there);
         self.flags &= !MSG_WAITALL;
         match woken {
-            Err(errno) if endpoint.readable() == 0 => Step::Done(fail(errno)),
+            Err(errno) if carried.readable() == 0 => Step::Done(fail(errno)),
             // The bytes that are there, or the end.
-            _ if endpoint.inward.phase() == Phase::Over => Step::Done(native(0, usize::MAX, MSG_DONTWAIT)),
+            _ if carried.inward.phase() == Phase::Over => Step::Done(native(0, usize::MAX, MSG_DONTWAIT)),
             _ => Step::Again,
         }
     }

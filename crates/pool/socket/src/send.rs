@@ -2,7 +2,7 @@
 
 use crate::ask;
 use crate::deadline::Deadline;
-use crate::endpoint::Endpoint;
+use crate::carried::CarriedEnd;
 use crate::kernel::{self, fail};
 use crate::pieces::Pieces;
 use crate::table::{self, Socket};
@@ -54,13 +54,13 @@ impl Source<'_, '_> {
 
     /// Puts as many bytes into the ring as there is room for. Returns the outcome, and bytes that are stranded behind the end of
     /// the ring, which was frozen meanwhile. The lock of the sending end is held.
-    fn push(&mut self, endpoint: &Endpoint<'_>) -> (isize, Option<(*const u8, usize)>) {
+    fn push(&mut self, carried: &CarriedEnd<'_>) -> (isize, Option<(*const u8, usize)>) {
         let mut stranded = None;
         let put = match self {
-            Source::Buffers(pieces) => endpoint.out.push(pieces, || endpoint.wake()) as isize,
+            Source::Buffers(pieces) => carried.out.push(pieces, || carried.wake()) as isize,
             Source::Filler(left, filler) => {
                 let strand = |place, bytes| stranded = Some((place, bytes));
-                endpoint.out.fill(left, filler, || endpoint.wake(), strand)
+                carried.out.fill(left, filler, || carried.wake(), strand)
             }
         };
         (put, stranded)
@@ -84,16 +84,16 @@ impl<'a, 'f> Call<'a, 'f> {
 
     fn run(mut self, native: impl Fn() -> isize) -> isize {
         if self.flags & MSG_OOB != 0
-            && let Some(endpoint) = self.socket.endpoint()
+            && let Some(carried) = self.socket.carried()
         {
-            endpoint.leave();
+            carried.leave();
         }
         loop {
-            if let Some(endpoint) = self.socket.endpoint()
-                && (endpoint.out.has_begun() || endpoint.out.has_ended() || endpoint.begin())
+            if let Some(carried) = self.socket.carried()
+                && (carried.out.has_begun() || carried.out.has_ended() || carried.begin())
             {
-                let before = endpoint.out.has_ended();
-                let sent = self.by_ring(&endpoint, &native);
+                let before = carried.out.has_ended();
+                let sent = self.by_ring(&carried, &native);
                 if sent > 0 && !before {
                     self.socket.description().zerocopy.count(self.flags, true);
                 }
@@ -109,7 +109,7 @@ impl<'a, 'f> Call<'a, 'f> {
     fn through_kernel(&self, native: impl Fn() -> isize) -> Option<isize> {
         let description = self.socket.description();
         let inside = description.sending.enter();
-        if self.socket.endpoint().is_some_and(|endpoint| endpoint.out.has_begun()) {
+        if self.socket.carried().is_some_and(|carried| carried.out.has_begun()) {
             return None;
         }
         let sent = native();
@@ -122,21 +122,21 @@ impl<'a, 'f> Call<'a, 'f> {
         Some(sent)
     }
 
-    fn by_ring(&mut self, endpoint: &Endpoint<'_>, native: impl Fn() -> isize) -> isize {
-        let out = &endpoint.out;
+    fn by_ring(&mut self, carried: &CarriedEnd<'_>, native: impl Fn() -> isize) -> isize {
+        let out = &carried.out;
         let mut deadline = Deadline::of_send(self.socket.fd);
         loop {
-            let held = endpoint.lock_send();
+            let held = carried.lock_send();
             if (out.is_unwanted() || out.is_frozen()) && !out.has_ended() {
-                endpoint.end_out();
+                carried.end_out();
             }
             if out.has_ended() {
                 drop(held);
-                return self.after_ring(endpoint, native);
+                return self.after_ring(carried, native);
             }
-            let (put, stranded) = self.from.push(endpoint);
+            let (put, stranded) = self.from.push(carried);
             if let Some((place, bytes)) = stranded {
-                send_stranded(endpoint, place, bytes);
+                send_stranded(carried, place, bytes);
             }
             drop(held);
             if self.from.is_bad() {
@@ -161,11 +161,11 @@ impl<'a, 'f> Call<'a, 'f> {
                 }
                 return self.or(libc::EAGAIN);
             }
-            match wait::for_room(endpoint, deadline.at(), self.done() > 0) {
+            match wait::for_room(carried, deadline.at(), self.done() > 0) {
                 None => {}
                 Some(libc::EPIPE) => {
-                    let _held = endpoint.lock_send();
-                    endpoint.end_out();
+                    let _held = carried.lock_send();
+                    carried.end_out();
                 }
                 Some(errno) => return self.or(errno),
             }
@@ -173,8 +173,8 @@ impl<'a, 'f> Call<'a, 'f> {
     }
 
     /// Sends what is left of the call through the kernel, which carries from now on.
-    fn after_ring(&mut self, endpoint: &Endpoint<'_>, native: impl Fn() -> isize) -> isize {
-        if let Err(errno) = endpoint.pay(self.is_nonblocking()) {
+    fn after_ring(&mut self, carried: &CarriedEnd<'_>, native: impl Fn() -> isize) -> isize {
+        if let Err(errno) = carried.pay(self.is_nonblocking()) {
             return self.or(errno);
         }
         let done = self.done();
@@ -208,15 +208,15 @@ impl<'a, 'f> Call<'a, 'f> {
 
 /// Sends bytes through the kernel that lie in the ring behind its end. Waits for room, because the program gave them away. The
 /// lock of the sending end is held.
-fn send_stranded(endpoint: &Endpoint<'_>, mut place: *const u8, mut bytes: usize) {
-    let _ = endpoint.pay(false);
+fn send_stranded(carried: &CarriedEnd<'_>, mut place: *const u8, mut bytes: usize) {
+    let _ = carried.pay(false);
     while bytes > 0 {
         // SAFETY: bytes of the ring, which only this end uses behind its end.
-        let sent = unsafe { kernel::send(endpoint.fd, place, bytes, MSG_NOSIGNAL) };
+        let sent = unsafe { kernel::send(carried.fd, place, bytes, MSG_NOSIGNAL) };
         if sent > 0 {
             (place, bytes) = (place.wrapping_add(sent as usize), bytes - sent as usize);
         } else if sent < 0 && kernel::errno() == libc::EAGAIN {
-            kernel::poll_one(endpoint.fd, POLLOUT, Some(NAP));
+            kernel::poll_one(carried.fd, POLLOUT, Some(NAP));
         } else if sent == 0 || kernel::errno() != libc::EINTR {
             // The connection has ended, and the next call reports it.
             return;

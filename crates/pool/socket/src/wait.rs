@@ -6,7 +6,7 @@
 
 use crate::area::{End, Look};
 use crate::deadline::Deadline;
-use crate::endpoint::{Endpoint, Woken};
+use crate::carried::{CarriedEnd, Woken};
 use crate::kernel;
 use crate::lock::thread_number;
 use crate::wakeup::{self, Wakeup};
@@ -24,10 +24,10 @@ const NAP: Duration = Duration::from_secs(1);
 const MORE_NAP: Duration = Duration::from_millis(10);
 
 /// Waits until the ring has bytes, or the kernel reports something. `has_some` says that the call has bytes already.
-pub(crate) fn for_data(endpoint: &Endpoint<'_>, deadline: &mut Deadline, has_some: bool) -> Woken {
+pub(crate) fn for_data(carried: &CarriedEnd<'_>, deadline: &mut Deadline, has_some: bool) -> Woken {
     let begin = Instant::now();
-    let has_news = || endpoint.inward.look() != Look::Empty;
-    let patience = &endpoint.entry.patience;
+    let has_news = || carried.inward.look() != Look::Empty;
+    let patience = &carried.entry.patience;
     if patience.spin(has_news) {
         return Woken::Look;
     }
@@ -35,7 +35,7 @@ pub(crate) fn for_data(endpoint: &Endpoint<'_>, deadline: &mut Deadline, has_som
     if deadline.was_over_at(begin) {
         return Woken::Error(libc::EAGAIN);
     }
-    let end = endpoint.this_end();
+    let end = carried.this_end();
     let own = thread_number();
     let turn = end.turn.load(Ordering::Acquire);
     if !lead(&end.leader, own) {
@@ -43,10 +43,10 @@ pub(crate) fn for_data(endpoint: &Endpoint<'_>, deadline: &mut Deadline, has_som
     }
     let asleep = Asleep::new(end);
     // Before the request to be woken: its answer must not be among them.
-    endpoint.drain();
-    endpoint.inward.request_data();
+    carried.drain();
+    carried.inward.request_data();
     let deadline = deadline.at();
-    let woken = if has_news() { Woken::Look } else { asleep.sleep(endpoint, deadline, has_some) };
+    let woken = if has_news() { Woken::Look } else { asleep.sleep(carried, deadline, has_some) };
     drop(asleep);
     patience.learn(begin.elapsed());
     end.leader.store(0, Ordering::Release);
@@ -102,11 +102,11 @@ impl<'a> Asleep<'a> {
     }
 
     /// Sleeps until the wakeup is signalled, or the kernel reports something of the connection.
-    fn sleep(&self, endpoint: &Endpoint<'_>, deadline: Option<Instant>, has_some: bool) -> Woken {
-        match self.doze(endpoint.fd, deadline, NAP, has_some) {
+    fn sleep(&self, carried: &CarriedEnd<'_>, deadline: Option<Instant>, has_some: bool) -> Woken {
+        match self.doze(carried.fd, deadline, NAP, has_some) {
             Err(errno) => Woken::Error(errno),
             Ok(0) => Woken::Look,
-            Ok(_) => endpoint.look_at_kernel().unwrap_or(Woken::Look),
+            Ok(_) => carried.look_at_kernel().unwrap_or(Woken::Look),
         }
     }
 }
@@ -122,32 +122,32 @@ impl Drop for Asleep<'_> {
 /// The request to be woken states this thread's wakeup: another thread's may be known to the other end, which signals that
 /// alone.
 pub(crate) fn for_first(
-    endpoint: &Endpoint<'_>,
+    carried: &CarriedEnd<'_>,
     deadline: &mut Deadline,
     has_some: bool,
 ) -> Result<(), c_int> {
     let deadline = deadline.at();
-    let asleep = Asleep::new(endpoint.this_end());
-    endpoint.inward.request_data();
-    if endpoint.inward.look() != Look::Empty {
+    let asleep = Asleep::new(carried.this_end());
+    carried.inward.request_data();
+    if carried.inward.look() != Look::Empty {
         return Ok(());
     }
-    asleep.doze(endpoint.fd, deadline, NAP, has_some).map(|_| ())
+    asleep.doze(carried.fd, deadline, NAP, has_some).map(|_| ())
 }
 
 /// Waits until a condition holds that bytes in the ring or in the kernel may bring about, or no more can come.
 pub(crate) fn for_more(
-    endpoint: &Endpoint<'_>,
+    carried: &CarriedEnd<'_>,
     deadline: &mut Deadline,
     holds: impl Fn() -> bool,
 ) -> Result<(), c_int> {
     let deadline = deadline.at();
-    while !holds() && !has_ended(endpoint.fd) {
-        let asleep = Asleep::new(endpoint.this_end());
-        endpoint.inward.request_data();
+    while !holds() && !has_ended(carried.fd) {
+        let asleep = Asleep::new(carried.this_end());
+        carried.inward.request_data();
         if !holds() {
             // Not on the kernel's connection, which reports the bytes that are not to be taken.
-            asleep.doze(-1, deadline, MORE_NAP, endpoint.readable() > 0)?;
+            asleep.doze(-1, deadline, MORE_NAP, carried.readable() > 0)?;
         }
     }
     Ok(())
@@ -191,14 +191,14 @@ fn follow(end: &End, turn: u32) -> Woken {
 
 /// Waits until the ring has room. `has_some` says that the call has sent a part. Returns the reason to give up, if any.
 pub(crate) fn for_room(
-    endpoint: &Endpoint<'_>,
+    carried: &CarriedEnd<'_>,
     deadline: Option<Instant>,
     has_some: bool,
 ) -> Option<c_int> {
     let begin = Instant::now();
-    let out = &endpoint.out;
+    let out = &carried.out;
     let has_news = || out.has_room() || out.has_ended() || out.is_unwanted();
-    let patience = &endpoint.entry.patience;
+    let patience = &carried.entry.patience;
     if patience.spin(has_news) {
         return None;
     }
@@ -218,7 +218,7 @@ pub(crate) fn for_room(
     match reason {
         // As the kernel: what was sent is returned, whatever the handler asks for (`SA_RESTART`).
         libc::EINTR if has_some || deadline.is_some() || kernel::is_interruptible() => Some(libc::EINTR),
-        libc::ETIMEDOUT if endpoint.is_dead() => Some(libc::EPIPE),
+        libc::ETIMEDOUT if carried.is_dead() => Some(libc::EPIPE),
         _ => None,
     }
 }

@@ -1,7 +1,7 @@
 //! One socket of a set, or one set: its registration, what holds, and what the program was told.
 
 use crate::area::{Look, Shared};
-use crate::endpoint::{Endpoint, Woken};
+use crate::carried::{CarriedEnd, Woken};
 use crate::kernel;
 use crate::ready::{self, READS, Ready, WRITES};
 use crate::table;
@@ -175,19 +175,19 @@ impl Slot {
     /// Returns the events to tell now of a registered socket, zero if none.
     pub(super) fn events_of_socket(&mut self) -> u32 {
         let Some(socket) = table::get(self.fd) else { return 0 };
-        let Some(endpoint) = socket.endpoint() else { return 0 };
+        let Some(carried) = socket.carried() else { return 0 };
         // Before what holds: what comes in between is told twice, and not never.
         self.seen = Seen {
-            tail: endpoint.inward.tail(),
+            tail: carried.inward.tail(),
             full: socket.was_full.load(Ordering::Relaxed),
             zerocopy: socket.description().zerocopy.by_ring(),
-            ring: endpoint.receives_by_ring(),
+            ring: carried.receives_by_ring(),
             now: 0,
         };
-        let now = self.level(&endpoint);
+        let now = self.level(&carried);
         self.seen.now = now;
-        self.quiet = (now == 0).then(|| self.to_quiet(&endpoint)).flatten();
-        if now == 0 || self.is(EPOLLET) && !self.is_news(&endpoint) { 0 } else { now }
+        self.quiet = (now == 0).then(|| self.to_quiet(&carried)).flatten();
+        if now == 0 || self.is(EPOLLET) && !self.is_news(&carried) { 0 } else { now }
     }
 
     /// Returns the events to tell now of a registered set. `stamp` is that of the set, `take_in` takes the kernel's events out of
@@ -221,8 +221,8 @@ impl Slot {
     /// Returns true if what the kernel reported is more than a wake byte.
     pub(super) fn is_told_by_kernel(&self) -> bool {
         let is_ring = table::get(self.fd).is_some_and(|socket| {
-            let endpoint = socket.endpoint();
-            endpoint.is_some_and(|endpoint| endpoint.receives_by_ring())
+            let carried = socket.carried();
+            carried.is_some_and(|carried| carried.receives_by_ring())
         });
         !is_ring || self.reported & (OVER | EPOLLRDHUP as u32) != 0
     }
@@ -230,9 +230,9 @@ impl Slot {
     /// Returns a number that changes with all that may be news of a registered socket.
     pub(super) fn stamp_of_socket(&self) -> u64 {
         let Some(socket) = table::get(self.fd) else { return 0 };
-        let Some(endpoint) = socket.endpoint() else { return 0 };
-        let has_room = self.is(EPOLLOUT) && endpoint.out.is_writable();
-        endpoint.inward.tail().wrapping_mul(2).wrapping_add(has_room.into())
+        let Some(carried) = socket.carried() else { return 0 };
+        let has_room = self.is(EPOLLOUT) && carried.out.is_writable();
+        carried.inward.tail().wrapping_mul(2).wrapping_add(has_room.into())
     }
 
     /// Returns true if nothing can have changed since the last look.
@@ -241,23 +241,23 @@ impl Slot {
     }
 
     /// Returns what to look at from now on, if that is only whether bytes come.
-    fn to_quiet(&self, endpoint: &Endpoint<'_>) -> Option<Quiet> {
+    fn to_quiet(&self, carried: &CarriedEnd<'_>) -> Option<Quiet> {
         let is_more = self.is(EPOLLOUT) || self.reported & (OVER | EPOLLRDHUP as u32) != 0;
-        let tail = endpoint.inward.writer().tail.load(Ordering::Acquire);
-        let is_empty = endpoint.receives_by_ring() && endpoint.inward.look() == Look::Empty;
-        (is_empty && !is_more && !endpoint.entry.description().zerocopy.is_on())
-            .then(|| Quiet { inward: endpoint.inward.shared(), tail })
+        let tail = carried.inward.writer().tail.load(Ordering::Acquire);
+        let is_empty = carried.receives_by_ring() && carried.inward.look() == Look::Empty;
+        (is_empty && !is_more && !carried.entry.description().zerocopy.is_on())
+            .then(|| Quiet { inward: carried.inward.shared(), tail })
     }
 
     /// Returns the moment since which there are bytes to receive in the ring, 0 if there are none.
     pub(super) fn since(&self) -> u64 {
         let Some(socket) = table::get(self.fd) else { return 0 };
-        let Some(endpoint) = socket.endpoint() else { return 0 };
-        if endpoint.inward.look() == Look::Empty { 0 } else { endpoint.inward.since() }
+        let Some(carried) = socket.carried() else { return 0 };
+        if carried.inward.look() == Look::Empty { 0 } else { carried.inward.since() }
     }
 
     /// Returns the events that hold.
-    fn level(&mut self, endpoint: &Endpoint<'_>) -> u32 {
+    fn level(&mut self, carried: &CarriedEnd<'_>) -> u32 {
         let asked = (self.events & 0xffff) as c_short;
         if self.reported & OVER != 0 {
             // A call may have reported the error meanwhile.
@@ -265,15 +265,15 @@ impl Slot {
         }
         if self.reported & OVER != 0 {
             let told = (EPOLLIN | EPOLLOUT | EPOLLRDHUP) as u32;
-            let reset = ready::reset(endpoint, self.reported as c_short) as u16 as u32;
+            let reset = ready::reset(carried, self.reported as c_short) as u16 as u32;
             return self.reported & OVER | reset | self.events & told;
         }
         let mut now = self.reported & self.events & EPOLLRDHUP as u32;
-        if self.takes_wakes(endpoint) {
+        if self.takes_wakes(carried) {
             now |= self.events & (EPOLLIN | EPOLLOUT) as u32;
         }
         // After wake bytes were taken in: what they announce is seen here.
-        let ready = Ready::of(endpoint, asked);
+        let ready = Ready::of(carried, asked);
         now |= ready.now as u16 as u32;
         // What the kernel carries holds for as long as it says so.
         let ask = ready.kernel & (READS | WRITES | libc::POLLPRI);
@@ -291,39 +291,39 @@ impl Slot {
     }
 
     /// Takes in wake bytes, if that is due. Returns true if the connection has ended, and all that it carried was received.
-    fn takes_wakes(&mut self, endpoint: &Endpoint<'_>) -> bool {
-        let is_empty = endpoint.receives_by_ring() && endpoint.inward.look() == Look::Empty;
+    fn takes_wakes(&mut self, carried: &CarriedEnd<'_>) -> bool {
+        let is_empty = carried.receives_by_ring() && carried.inward.look() == Look::Empty;
         if !is_empty || self.reported & (EPOLLIN | EPOLLRDHUP) as u32 == 0 {
             return false;
         }
         if self.reported & EPOLLRDHUP as u32 != 0 {
-            return matches!(endpoint.look_at_kernel(), Some(Woken::End));
+            return matches!(carried.look_at_kernel(), Some(Woken::End));
         }
         self.reported &= !(EPOLLIN as u32);
         // Left in the kernel they would not be acknowledged for 40 ms, and the other end can send no more than a few.
-        endpoint.drain();
+        carried.drain();
         false
     }
 
     /// Returns true if something is ready of which the program was not told.
-    fn is_news(&self, endpoint: &Endpoint<'_>) -> bool {
-        let tail = endpoint.inward.tail();
+    fn is_news(&self, carried: &CarriedEnd<'_>) -> bool {
+        let tail = carried.inward.tail();
         // A program may have taken what the kernel had for all that there is, though the ring has more.
-        let is_other = endpoint.receives_by_ring() && !self.told_ring;
+        let is_other = carried.receives_by_ring() && !self.told_ring;
         let has_bytes =
-            matches!(endpoint.inward.look(), Look::Bytes(_)) && (tail != self.told_tail || is_other);
+            matches!(carried.inward.look(), Look::Bytes(_)) && (tail != self.told_tail || is_other);
         // Also if the kernel carries meanwhile, whose buffers were never full.
-        let full = endpoint.entry.was_full.load(Ordering::Relaxed);
+        let full = carried.entry.was_full.load(Ordering::Relaxed);
         let has_room = self.seen.now & EPOLLOUT as u32 != 0 && full != self.told_full;
-        let calls = &endpoint.entry.description().zerocopy;
+        let calls = &carried.entry.description().zerocopy;
         let has_report = calls.has_report() && calls.by_ring() != self.told_zerocopy;
-        has_bytes || has_room || has_report || self.changed || self.news & !self.wakes(endpoint) != 0
+        has_bytes || has_room || has_report || self.changed || self.news & !self.wakes(carried) != 0
     }
 
     /// Returns the kernel's events that are no news: it reports them when it wakes for a ring.
-    fn wakes(&self, endpoint: &Endpoint<'_>) -> u32 {
-        let reads = if endpoint.receives_by_ring() { EPOLLIN } else { 0 };
-        let writes = if endpoint.out.is_ring() { EPOLLOUT } else { 0 };
+    fn wakes(&self, carried: &CarriedEnd<'_>) -> u32 {
+        let reads = if carried.receives_by_ring() { EPOLLIN } else { 0 };
+        let writes = if carried.out.is_ring() { EPOLLOUT } else { 0 };
         (reads | writes) as u32
     }
 
@@ -344,15 +344,15 @@ impl Slot {
             return;
         }
         if let Some(socket) = table::get(self.fd)
-            && let Some(endpoint) = socket.endpoint()
+            && let Some(carried) = socket.carried()
         {
-            wakeup::state(endpoint.this_end(), wakeup, true, false);
+            wakeup::state(carried.this_end(), wakeup, true, false);
             let asked = (self.events & 0xffff) as c_short;
-            Ready::of(&endpoint, asked).arm(&endpoint, asked);
-            if asked & READS != 0 && endpoint.receives_by_ring() {
+            Ready::of(&carried, asked).arm(&carried, asked);
+            if asked & READS != 0 && carried.receives_by_ring() {
                 // Bytes that the program was told of may still be there: further ones are news to an edge-triggered set, and
                 // another thread may take those that are there before a thread that sleeps here is woken.
-                endpoint.inward.request_data();
+                carried.inward.request_data();
             }
         }
     }

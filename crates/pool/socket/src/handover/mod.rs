@@ -14,7 +14,7 @@
 mod relay;
 
 use crate::area::{Look, Phase, UNSET, revert};
-use crate::endpoint::Endpoint;
+use crate::carried::CarriedEnd;
 use crate::{ask, epoll, kernel, table, uring};
 use libc::c_int;
 use std::sync::atomic::Ordering;
@@ -31,12 +31,12 @@ const LOOK: Duration = Duration::from_micros(50);
 pub fn take_back(fd: c_int) -> bool {
     let Some(socket) = table::get(fd) else { return true };
     socket.stay();
-    let Some(endpoint) = socket.endpoint() else { return true };
+    let Some(carried) = socket.carried() else { return true };
     let before = kernel::errno();
-    let held = endpoint.lock_recv();
-    endpoint.inward.freeze();
-    let is_kernels = is_in_kernel(&endpoint);
-    endpoint.leave();
+    let held = carried.lock_recv();
+    carried.inward.freeze();
+    let is_kernels = is_in_kernel(&carried);
+    carried.leave();
     drop(held);
     let is_done = is_kernels || relay::replace(&socket);
     kernel::fail(before);
@@ -50,12 +50,12 @@ pub fn give_up(fd: c_int) -> bool {
     }
     let Some(socket) = table::get(fd) else { return true };
     let same = socket.descriptors();
-    if let Some(endpoint) = socket.endpoint() {
+    if let Some(carried) = socket.carried() {
         // Waits for room, because no later call on this socket does.
-        let _ = endpoint.pay(false);
+        let _ = carried.pay(false);
         if socket.is_last(same.len()) {
             // The broker can have the memory back, once the other end is closed as well.
-            endpoint.this_end().closed.store(1, Ordering::Release);
+            carried.this_end().closed.store(1, Ordering::Release);
         }
     }
     for fd in same {
@@ -94,20 +94,20 @@ pub fn before_program(has_library: impl FnOnce() -> bool, is_passed: impl Fn(c_i
 /// Returns true if a program with this library can receive what is in the ring: the broker knows of it.
 fn can_go_on(fd: c_int) -> bool {
     let Some(socket) = table::get(fd) else { return true };
-    let Some(endpoint) = socket.endpoint() else { return true };
-    let inward = &endpoint.inward;
+    let Some(carried) = socket.carried() else { return true };
+    let inward = &carried.inward;
     let is_needed = inward.phase() == Phase::Ring && matches!(inward.look(), Look::Bytes(_));
     is_needed && ask::is_known(fd)
 }
 
 /// Returns true if the kernel's connection has, or gets, all that was not received, and nothing else. The lock of the receiving
 /// end is held, and the direction frozen.
-fn is_in_kernel(endpoint: &Endpoint<'_>) -> bool {
-    let inward = &endpoint.inward;
+fn is_in_kernel(carried: &CarriedEnd<'_>) -> bool {
+    let inward = &carried.inward;
     let begin = inward.begin();
     let is_before_ring = inward.phase() == Phase::Agreed
         && begin != UNSET
-        && endpoint.entry.description().received.load(Ordering::Acquire) < begin;
+        && carried.entry.description().received.load(Ordering::Acquire) < begin;
     match inward.phase() {
         Phase::Kernel => return true,
         Phase::Agreed if begin == UNSET => {}
@@ -119,11 +119,11 @@ fn is_in_kernel(endpoint: &Endpoint<'_>) -> bool {
         }
         Phase::Agreed | Phase::Ring | Phase::Over => {
             if let Look::Bytes(bytes) = inward.look()
-                && !is_returned(endpoint, bytes)
+                && !is_returned(carried, bytes)
             {
                 return false;
             }
-            if !takes_all_wakes(endpoint) {
+            if !takes_all_wakes(carried) {
                 return false;
             }
         }
@@ -134,12 +134,12 @@ fn is_in_kernel(endpoint: &Endpoint<'_>) -> bool {
 
 /// Takes in all wake bytes that were counted. Returns false if some do not come: the other end could not send them, or was
 /// stopped before it did.
-fn takes_all_wakes(endpoint: &Endpoint<'_>) -> bool {
+fn takes_all_wakes(carried: &CarriedEnd<'_>) -> bool {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        endpoint.drain();
-        let wakes = endpoint.inward.wakes();
-        if wakes == 0 || has_hung_up(endpoint.fd) && kernel::readable(endpoint.fd) == 0 {
+        carried.drain();
+        let wakes = carried.inward.wakes();
+        if wakes == 0 || has_hung_up(carried.fd) && kernel::readable(carried.fd) == 0 {
             return true;
         }
         if Instant::now() >= deadline {
@@ -151,24 +151,24 @@ fn takes_all_wakes(endpoint: &Endpoint<'_>) -> bool {
 
 /// Makes the other end send what is in the ring through the kernel, so many bytes. Returns whether it sent all; what it sent of
 /// fewer is skipped.
-fn is_returned(endpoint: &Endpoint<'_>, bytes: usize) -> bool {
-    let (fd, inward) = (endpoint.fd, &endpoint.inward);
+fn is_returned(carried: &CarriedEnd<'_>, bytes: usize) -> bool {
+    let (fd, inward) = (carried.fd, &carried.inward);
     if has_hung_up(fd) {
         return false;
     }
     let state = &inward.signals().revert;
     state.store(revert::RETURN, Ordering::SeqCst);
-    endpoint.wake_for_return();
+    carried.wake_for_return();
     let deadline = Instant::now() + PATIENCE;
     loop {
-        endpoint.drain();
+        carried.drain();
         // The other end may hand its own socket on as well.
-        endpoint.settle();
+        carried.settle();
         match state.load(Ordering::Acquire) {
             revert::RETURNED => break,
             revert::RETURNING if has_hung_up(fd) => {
                 // It was killed meanwhile: all that it sent after the wake bytes is in the ring, too.
-                endpoint.drain();
+                carried.drain();
                 inward.skip_more(kernel::readable(fd) as u64);
                 return false;
             }

@@ -40,7 +40,7 @@ pub(super) fn replace(socket: &Socket) -> bool {
     holders.fetch_add(1, Ordering::AcqRel);
     let (kept, program) = if is_shared { (near, own_process()) } else { (-1, -1) };
     let ends = Ends { far, near: kept, program };
-    let has_bytes = socket.endpoint().is_some_and(|endpoint| endpoint.readable() > 0);
+    let has_bytes = socket.carried().is_some_and(|carried| carried.readable() > 0);
     let is_made = spawn(socket, ends);
     if is_made {
         if has_bytes {
@@ -243,7 +243,7 @@ impl Relay<'_> {
 
     /// Returns true if the next bytes may come by the ring, for which no descriptor wakes.
     fn has_ring(&self) -> bool {
-        self.socket.endpoint().is_some_and(|endpoint| endpoint.inward.phase() == Phase::Ring)
+        self.socket.carried().is_some_and(|carried| carried.inward.phase() == Phase::Ring)
     }
 
     fn receive_down(&mut self) {
@@ -267,8 +267,8 @@ impl Relay<'_> {
             _ if kernel::errno() == libc::EAGAIN => {}
             _ => {
                 self.down_ended = true;
-                let endpoint = self.socket.endpoint();
-                if !self.has_sent && endpoint.is_some_and(|endpoint| endpoint.is_reset_by_wakes()) {
+                let carried = self.socket.carried();
+                if !self.has_sent && carried.is_some_and(|carried| carried.is_reset_by_wakes()) {
                     shut(self.ends.far);
                 } else {
                     self.is_broken = true;
@@ -389,13 +389,13 @@ impl Relay<'_> {
 
     /// Puts what was received and not passed on back into the ring, from which other processes receive it.
     fn put_back(&mut self) {
-        let Some(endpoint) = self.socket.endpoint() else { return };
+        let Some(carried) = self.socket.carried() else { return };
         let (place, bytes) = self.down.bytes();
         // Before bytes that went through the kernel before the ring there is no place.
-        if bytes > 0 && endpoint.inward.phase() != Phase::Agreed {
-            let _held = endpoint.lock_recv();
+        if bytes > 0 && carried.inward.phase() != Phase::Agreed {
+            let _held = carried.lock_recv();
             // SAFETY: bytes of our own.
-            unsafe { endpoint.inward.put_back(place, bytes) };
+            unsafe { carried.inward.put_back(place, bytes) };
         }
     }
 
@@ -413,8 +413,8 @@ impl Relay<'_> {
         if lent.load(Ordering::Acquire) == lock::thread_number() {
             lent.store(0, Ordering::Release);
             kernel::futex_wake(lent, c_int::MAX);
-            if let Some(endpoint) = self.socket.endpoint() {
-                endpoint.signal_own();
+            if let Some(carried) = self.socket.carried() {
+                carried.signal_own();
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Turns of a direction: it passes from the kernel to the ring once both ends agree, and back when one of them asks for it.
 
-use super::Endpoint;
+use super::CarriedEnd;
 use crate::area::{Look, Phase, UNSET, revert};
 use crate::deadline::Deadline;
 use crate::kernel;
@@ -17,13 +17,13 @@ impl Socket {
     /// Leaves the socket to the kernel for good.
     pub(crate) fn leave(&self) {
         self.stay();
-        if let Some(endpoint) = self.endpoint() {
-            endpoint.leave();
+        if let Some(carried) = self.carried() {
+            carried.leave();
         }
     }
 }
 
-impl Endpoint<'_> {
+impl CarriedEnd<'_> {
     /// Gives this end's consent to the ring, if the other end has joined and no other thread is receiving. Returns whether it
     /// is given.
     pub(crate) fn agree(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Waking the other end, by its wakeup or by a byte through the kernel, and taking in the bytes that woke this one.
 
-use super::Endpoint;
+use super::CarriedEnd;
 use crate::area::Look;
 use crate::{kernel, wakeup};
 use libc::{MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, c_int};
@@ -21,7 +21,7 @@ pub(crate) enum Woken {
     Foreign,
 }
 
-impl Endpoint<'_> {
+impl CarriedEnd<'_> {
     /// Signals the wakeup of the other end. Returns false if it has to be woken by a byte.
     pub(super) fn signal(&self) -> bool {
         wakeup::signal_stated(self.other_end(), &self.entry.signalled)

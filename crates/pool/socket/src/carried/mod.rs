@@ -1,10 +1,10 @@
 //! One end of a carried connection, as a call uses it: a descriptor, its entry in the table, and the area behind it.
 //!
-//! Calls that send, receive or wait use an endpoint; this module and its children use no call.
+//! Calls that send, receive or wait use it; this module and its children use no call.
 //!
 //! | module | idea |
 //! |---|---|
-//! | here | what the endpoint knows of the connection |
+//! | here | what the end knows of the connection |
 //! | [`wakes`] | waking the other end, and what this end was woken for |
 //! | [`turns`] | turns of a direction: from the kernel to the ring, and back |
 
@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 
 /// One end of a carried connection.
 #[derive(Clone, Copy)]
-pub(crate) struct Endpoint<'a> {
+pub(crate) struct CarriedEnd<'a> {
     pub(crate) fd: c_int,
     pub(crate) entry: &'a Entry,
     head: &'a Head,
@@ -37,7 +37,7 @@ pub(crate) struct Endpoint<'a> {
 impl Socket {
     /// Returns this end of the connection, if this process has mapped its area.
     #[inline]
-    pub(crate) fn endpoint(&self) -> Option<Endpoint<'_>> {
+    pub(crate) fn carried(&self) -> Option<CarriedEnd<'_>> {
         let (map, number) = self.area()?;
         // SAFETY: mapped until no call uses the entry any more; made of atomic words.
         let head = unsafe { &*map.base().cast::<Head>() };
@@ -45,7 +45,7 @@ impl Socket {
         // SAFETY: each ring is behind its header, mapped twice, for as long.
         let direction =
             |i: usize| unsafe { Direction::new(&head.directions[i], &head.journals[i], map.ring(i), limit) };
-        Some(Endpoint {
+        Some(CarriedEnd {
             fd: self.fd,
             entry: self,
             head,
@@ -56,7 +56,7 @@ impl Socket {
     }
 }
 
-impl Endpoint<'_> {
+impl CarriedEnd<'_> {
     /// Takes the lock of this end's sending calls.
     pub(crate) fn lock_send(&self) -> Held<'static> {
         self.entry.description().send.take()
