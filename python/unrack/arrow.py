@@ -24,12 +24,11 @@ import os
 import struct
 import threading
 from collections.abc import Iterator, MutableMapping
-from types import TracebackType
-from typing import Self
 
 import pyarrow as pa
 
 from unrack import lend, rpc
+from unrack.closing import Closing
 
 __all__ = ["Reader", "Tables", "connect", "serve"]
 
@@ -40,7 +39,7 @@ _GET, _NAMES = 1, 2
 _MOST_NAME = 64 << 10
 
 
-class Tables(MutableMapping[str, pa.Table]):
+class Tables(MutableMapping[str, pa.Table], Closing):
     """Tables that this process serves. See `serve`."""
 
     def __init__(self, name: str, pool: str | os.PathLike[str] | None) -> None:
@@ -167,16 +166,8 @@ class Tables(MutableMapping[str, pa.Table]):
             reference = link.lend(buffer).pack()
             return _ANSWER.pack(True, len(reference)) + reference
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class Reader:
+class Reader(Closing):
     """Tables of another process, which threads may share. See `connect`."""
 
     def __init__(self, link: lend.Link) -> None:
@@ -225,14 +216,6 @@ class Reader:
         return rpc.Gone(
             f"process {process}, which serves the tables, has ended or closed them", f"process {process}"
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def serve(name: str, pool: str | os.PathLike[str] | None = None) -> Tables:

@@ -14,10 +14,9 @@ is closed and nothing is left that was made of its body. Over TCP values are cop
 import os
 import struct
 import threading
-from types import TracebackType
-from typing import Self
 
 from unrack import rpc
+from unrack.closing import Closing
 from unrack.rpc.native import Waiting
 
 # Key's bytes, place, value's bytes, version: as in crates/pool/kv/src/wire.rs.
@@ -32,7 +31,7 @@ _LARGE = 64 << 10
 _USUAL = 4 << 10
 
 
-class Value:
+class Value(Closing):
     """A value: its bytes (`body`, to be read only) and its `version`. Versions of a store only grow."""
 
     def __init__(self, body: memoryview, version: int, call: rpc.Call | None = None) -> None:
@@ -50,16 +49,8 @@ class Value:
         if self._call is not None:
             self._call.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class Store:
+class Store(Closing):
     """A connection to a store, which threads may share. See `connect`."""
 
     def __init__(self, client: rpc.Client) -> None:
@@ -133,14 +124,6 @@ class Store:
         version: int = 0,
     ) -> rpc.Call:
         return _call(self._client, method, (len(key), place, len(value), version), (key, value), room)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _call(

@@ -30,9 +30,9 @@ import os
 import socket
 import struct
 from dataclasses import dataclass
-from types import TracebackType
 from typing import ClassVar, Self
 
+from unrack.closing import Closing
 from unrack.rpc import native
 from unrack.rpc.errors import Error
 from unrack.rpc.native import Handle
@@ -68,7 +68,7 @@ class _NoLink(Error):
     """No peer has opened a link in time."""
 
 
-class _Closable:
+class _Closable(Closing):
     """Holder of a handle until it is closed."""
 
     _handle: Handle | None
@@ -90,14 +90,6 @@ class _Closable:
         if self._handle is None:
             raise ValueError(f"the {type(self).__name__.lower()} is closed")
         return self._handle
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class Buffer(_Closable):

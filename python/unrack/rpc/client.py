@@ -5,15 +5,15 @@ import ctypes
 import os
 import sys
 import threading
-from types import TracebackType
 from typing import Self
 
+from unrack.closing import Closing
 from unrack.rpc import native
 from unrack.rpc.errors import Deadline, Exhausted
 from unrack.rpc.native import Handle, Waiting
 
 
-class Client:
+class Client(Closing):
     """A connection to a service, which threads may share. See `connect`."""
 
     def __init__(self, handle: Handle, deadline: float | None = None) -> None:
@@ -66,16 +66,8 @@ class Client:
         """Calls that are under way go on."""
         self._handle = None
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class Call:
+class Call(Closing):
     """A call: a request that is written, then under way, then an answer that is read.
 
     Views of its messages are released at the end of its `with` block: to use one later is a ValueError. Slices of them
@@ -196,14 +188,6 @@ class Call:
             native.run(function, handle.pointer, *arguments)
         finally:
             self._busy.release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class Parts:

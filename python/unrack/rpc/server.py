@@ -10,9 +10,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
-from typing import Self
 
+from unrack.closing import Closing
 from unrack.rpc import native
 from unrack.rpc.native import Handle, Waiting
 
@@ -183,7 +182,7 @@ class _Streams:
             _log.exception("the handler of %s failed when its answer was over", self._name)
 
 
-class Server:
+class Server(Closing):
     """A service. Its handlers run on threads of its own; what they raise is logged, and the client told `Failed`."""
 
     def __init__(self, name: str, *, waiting: Waiting = "adaptive", lanes: int = 1, workers: int = 0) -> None:
@@ -252,11 +251,3 @@ class Server:
         if self._handle is None:
             raise ValueError("the server is closed")
         return self._handle
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        self.close()

@@ -17,7 +17,7 @@
 //! | [`thread`] | a thread that does the work of several nodes |
 //! | [`seeker`] | a thread that searches for better routings |
 //! | [`tap`] | devices by which a machine's network reaches the rack |
-//! | [`bell`] | how a thread sleeps, and is woken |
+//! | [`sleep`] | how a thread sleeps, and is woken |
 //! | [`report`] | outcomes of messages |
 //! | [`emulation`] | the whole rack |
 //! | [`udp`] | links between machines |
@@ -34,7 +34,6 @@
 // One request to the kernel has no safe interface: `tap.rs`.
 #![deny(unsafe_code)]
 
-mod bell;
 mod content;
 mod emulation;
 mod line;
@@ -44,6 +43,7 @@ mod report;
 mod seat;
 mod seeker;
 mod site;
+mod sleep;
 mod tap;
 mod thread;
 mod udp;

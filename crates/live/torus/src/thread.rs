@@ -1,11 +1,11 @@
 //! A thread that does the work of several nodes: it takes packets that are due from their links, wakes the nodes, and
 //! sleeps.
 
-use crate::bell::Bell;
 use crate::node::{LiveCounters, Node};
 use crate::plan::TorusPlan;
 use crate::report::{Told, Totals};
 use crate::site::{Crossing, Queues, Site};
+use crate::sleep::SleepTime;
 use hdrhistogram::Histogram;
 use rtrb::Consumer;
 use std::num::NonZeroU64;
@@ -36,7 +36,8 @@ impl Clock {
 
 /// Means by which other threads wake a thread.
 pub(crate) struct Sleeper {
-    pub bell: Bell,
+    /// Time until which the thread sleeps.
+    pub time: SleepTime,
     /// Set while the thread has orders that it has not read.
     pub called: AtomicBool,
 }
@@ -55,7 +56,7 @@ impl Callers {
         // A caller that waits for a thread that is gone notices that elsewhere.
         let _ = self.orders[thread].send(order);
         self.sleepers[thread].called.store(true, Ordering::Release);
-        self.sleepers[thread].bell.ring(0, || wake(&self.threads, thread));
+        self.sleepers[thread].time.wake(0, || wake(&self.threads, thread));
     }
 
     /// Sends an order to each thread.
@@ -322,7 +323,7 @@ impl Worker {
         for (thread, due) in self.site.due.iter_mut().enumerate() {
             let at = std::mem::replace(due, Time::MAX);
             if thread != self.own && at < Time::MAX {
-                self.sleepers[thread].bell.ring(at.as_ps(), || wake(&self.threads, thread));
+                self.sleepers[thread].time.wake(at.as_ps(), || wake(&self.threads, thread));
             }
         }
     }
@@ -336,13 +337,13 @@ impl Worker {
 impl Sleeper {
     /// Returns the state of a thread that is awake and has no orders.
     pub(crate) fn new() -> Sleeper {
-        Sleeper { bell: Bell::new(), called: AtomicBool::new(false) }
+        Sleeper { time: SleepTime::new(), called: AtomicBool::new(false) }
     }
 
     /// Sleeps until `next`, unless a packet is due earlier or the thread has orders. Senders of either wake it.
     pub(crate) fn sleep(&self, clock: Clock, next: Time, earliest: impl FnOnce() -> Time) {
         let earliest = || if self.called.load(Ordering::Acquire) { 0 } else { earliest().as_ps() };
-        self.bell.sleep(next.as_ps(), earliest, |until| match Time::from_ps(until) {
+        self.time.sleep(next.as_ps(), earliest, |until| match Time::from_ps(until) {
             Time::MAX => std::thread::park(),
             until => {
                 std::thread::park_timeout(Duration::from_nanos(until.saturating_sub(clock.now()).as_ns()))

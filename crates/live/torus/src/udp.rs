@@ -6,9 +6,9 @@
 //! loopback it also has a seal by the key that all machines share, and is taken once ([`unrack_keys::datagram`]); its
 //! content is not encrypted.
 
-use crate::bell::Bell;
 use crate::plan::TorusPlan;
 use crate::site::Crossing;
+use crate::sleep::SleepTime;
 use crate::thread::{Clock, NOT_WORTH_SLEEPING, Sleeper, earliest, wake};
 use rtrb::{Consumer, Producer};
 use std::collections::HashMap;
@@ -282,8 +282,8 @@ impl Entrance {
         if !Hello::is(packet) {
             self.traffic.pushed.fetch_add(1, Ordering::Relaxed);
         }
-        let bell: &Bell = &self.sleepers[door.thread].bell;
-        bell.ring(at.as_ps(), || wake(&self.threads, door.thread));
+        let time: &SleepTime = &self.sleepers[door.thread].time;
+        time.wake(at.as_ps(), || wake(&self.threads, door.thread));
         Some(())
     }
 }

@@ -128,10 +128,10 @@ impl Launch<'_> {
     /// Lets the program be traced from its beginning.
     fn trace(handler: AnyHandler, command: &mut Command) -> Result<Tracer, PagingError> {
         use std::os::unix::process::CommandExt;
-        let (doorstep, bell) = trace::door()?;
-        let tracer = Tracer::start(bell, handler)?;
+        let (request, acceptor) = trace::request_pair()?;
+        let tracer = Tracer::start(acceptor, handler)?;
         // SAFETY: in the child, a few system calls, with memory of its own.
-        unsafe { command.pre_exec(move || doorstep.knock()) };
+        unsafe { command.pre_exec(move || request.send()) };
         Ok(tracer)
     }
 

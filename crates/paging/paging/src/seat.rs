@@ -16,7 +16,7 @@
 use crate::guard::{self, Role};
 use crate::launch::Launch;
 use crate::signals::{FOR_THE_PROGRAM, take_over};
-use crate::trace::{self, AnyHandler, Bell, Doorstep, Forward, Tracer};
+use crate::trace::{self, AnyHandler, Forward, TraceAcceptor, TraceRequest, Tracer};
 use crate::{PagingError, proc};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socketpair};
@@ -38,7 +38,7 @@ pub struct ProgramSeat {
     /// Number of the process that becomes the program.
     pid: u32,
     line: OwnedFd,
-    bell: Cell<Option<Bell>>,
+    acceptor: Cell<Option<TraceAcceptor>>,
     tracer: OnceCell<Tracer>,
     mark: String,
 }
@@ -58,28 +58,28 @@ pub fn take_seat(command: &[OsString]) -> Result<Option<ProgramSeat>, PagingErro
     let (outside, inside) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
             .map_err(cannot())?;
-    let (doorstep, bell) = trace::door()?;
+    let (request, acceptor) = trace::request_pair()?;
     let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
     match guard::fork()? {
         // The guard becomes a child of init when the process between has ended.
         Role::Child => match guard::fork() {
             Ok(Role::Child) => {
-                drop((outside, doorstep));
-                prepare_run(pid, inside, bell).map(Some)
+                drop((outside, request));
+                prepare_run(pid, inside, acceptor).map(Some)
             }
             // SAFETY: ends this process; nothing is to be cleaned up.
             Ok(Role::Parent(_)) | Err(_) => unsafe { libc::_exit(0) },
         },
         Role::Parent(between) => {
-            drop((inside, bell));
+            drop((inside, acceptor));
             let _ = rustix::process::waitpid(Pid::from_raw(between), rustix::process::WaitOptions::empty());
-            wait_in(outside, doorstep, command)
+            wait_in(outside, request, command)
         }
     }
 }
 
 /// Starts the guard and, as its child, the worker. Returns in the worker.
-fn prepare_run(pid: u32, line: OwnedFd, bell: Bell) -> Result<ProgramSeat, PagingError> {
+fn prepare_run(pid: u32, line: OwnedFd, acceptor: TraceAcceptor) -> Result<ProgramSeat, PagingError> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let mark = format!("{own}-{}", proc::started(own as u32).unwrap_or_default());
     // The terminal's signals are for the program and its seat.
@@ -87,7 +87,7 @@ fn prepare_run(pid: u32, line: OwnedFd, bell: Bell) -> Result<ProgramSeat, Pagin
     tell(&line, Word::Guard, &own.to_ne_bytes());
     let tells = line.try_clone().map_err(PagingError::failed("connect the processes of this run"))?;
     guard::stand_guard_over(Some(mark.clone()), move |status| tell(&tells, Word::End, &[status.code()]))?;
-    Ok(ProgramSeat { pid, line, bell: Cell::new(Some(bell)), tracer: OnceCell::new(), mark })
+    Ok(ProgramSeat { pid, line, acceptor: Cell::new(Some(acceptor)), tracer: OnceCell::new(), mark })
 }
 
 /// Messages between the processes, by their first byte.
@@ -149,7 +149,7 @@ fn hear(line: &OwnedFd) -> Option<Heard> {
 }
 
 /// Waits in the seat until this process becomes the program, or ends.
-fn wait_in(line: OwnedFd, doorstep: Doorstep, command: &[OsString]) -> ! {
+fn wait_in(line: OwnedFd, request: TraceRequest, command: &[OsString]) -> ! {
     for signal in FOR_THE_PROGRAM {
         take_over(signal, pass_on);
     }
@@ -157,7 +157,7 @@ fn wait_in(line: OwnedFd, doorstep: Doorstep, command: &[OsString]) -> ! {
         match heard.word {
             Word::Guard => GUARD.store(number(&heard.text), Relaxed),
             Word::End => std::process::exit(heard.text.first().copied().map_or(1, i32::from)),
-            Word::Become => match doorstep.knock() {
+            Word::Become => match request.send() {
                 Ok(()) => {
                     let why = become_program(&heard, command);
                     tell(&line, Word::Failed, &why.to_ne_bytes());
@@ -248,10 +248,10 @@ impl ProgramSeat {
     ) -> Result<Option<(u32, &Tracer)>, PagingError> {
         // LeakSanitizer ends the program if its first thread is traced.
         let may_be_traced = launch.may_be_traced && !launch.job.program.traces_itself;
-        let Some(bell) = self.bell.take().filter(|_| may_be_traced) else {
+        let Some(acceptor) = self.acceptor.take().filter(|_| may_be_traced) else {
             return Ok(None);
         };
-        let tracer = Tracer::start(bell, handler.unwrap_or_else(|| Box::new(Forward)))?;
+        let tracer = Tracer::start(acceptor, handler.unwrap_or_else(|| Box::new(Forward)))?;
         let program = &launch.job.program.path;
         let input = launch.job.input.file().map_err(PagingError::failed("open the program's input again"))?;
         self.ask(program.as_os_str(), &launch.environment, input)?;

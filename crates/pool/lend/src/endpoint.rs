@@ -1,5 +1,6 @@
 //! Connection of a process to a pool, and its names.
 
+use crate::arenas::Arenas;
 use crate::returns::Watch;
 use crate::{Error, LentBuffer, PeerLink};
 use rustix::event::{EventfdFlags, eventfd};
@@ -10,7 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use unrack_pool::wire::Access;
-use unrack_pool::{Arena, Client, Offer, Service};
+use unrack_pool::{Client, Offer, Service};
 
 /// Greeting of both sides: the protocol and its version.
 const GREETING: &[u8] = b"unrack-lend 2";
@@ -35,31 +36,6 @@ struct Inner {
     pool: Client,
     arenas: Arenas,
     watch: Arc<Watch>,
-}
-
-/// Memory of an endpoint's buffers, by the access of peers: a segment is granted to readers or to writers.
-#[derive(Clone)]
-pub(crate) struct Arenas {
-    read: Arena,
-    write: Arena,
-}
-
-impl Arenas {
-    fn new(pool: &Client) -> Arenas {
-        Arenas { read: pool.arena(), write: pool.arena() }
-    }
-
-    pub(crate) fn keep_spare(&self, bytes: u64) {
-        self.read.keep_spare(bytes);
-        self.write.keep_spare(bytes);
-    }
-
-    pub(crate) fn of(&self, access: Access) -> &Arena {
-        match access {
-            Access::Read => &self.read,
-            Access::Write => &self.write,
-        }
-    }
 }
 
 impl Drop for Inner {

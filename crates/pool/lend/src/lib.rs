@@ -55,12 +55,14 @@
 //! | module | idea |
 //! |---|---|
 //! | [`endpoint`] | connection to a pool; names |
+//! | [`arenas`] | memory of an endpoint's buffers, by the access of peers |
 //! | [`link`] | a pair of processes: stream, buffers that are lent, loans |
 //! | [`buffer`] | a buffer of the owner, freed by its last holder |
 //! | [`loan`] | a buffer of the peer |
 //! | [`mod@reference`] | what a peer is told of a loan, good once |
 //! | [`returns`] | messages by which loans are returned, and the endpoint's thread |
 
+mod arenas;
 mod buffer;
 mod endpoint;
 mod error;

@@ -1,6 +1,6 @@
 //! A pair of processes: a byte stream, buffers that are lent, and loans.
 
-use crate::endpoint::Arenas;
+use crate::arenas::Arenas;
 use crate::reference::{self, Numbers};
 use crate::returns::{Returns, Watch, lock};
 use crate::{Error, LentBuffer, Loan};

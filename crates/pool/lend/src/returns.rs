@@ -3,8 +3,8 @@
 //! Each link has a packet socket for them: a packet has up to [`MOST`] offsets of buffers, eight bytes each, and its end
 //! returns all. The same thread gives memory back to the pool when no buffer was taken for a while. No thread waits for a peer: offsets that the socket does not take are kept, and sent when it does.
 
+use crate::arenas::Arenas;
 use crate::buffer::Owned;
-use crate::endpoint::Arenas;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::fd::OwnedFd;

@@ -2,7 +2,7 @@
 //! really share the memory, and that the kind of memory is the right one.
 
 use crate::Error;
-use crate::server::{MIRROR, PARTS, SERVICE};
+use crate::service::{MIRROR, PARTS, SERVICE, wait_for_service};
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::path::Path;
@@ -114,7 +114,7 @@ fn parts_of(seed: u64) -> u64 {
 /// # Errors
 /// If a call fails, or a byte is not what was written.
 pub fn check(pool: &Path, plan: &CheckPlan) -> Result<Checked, Error> {
-    crate::plan::wait_for_service(pool)?;
+    wait_for_service(pool)?;
     let mut random = SplitMix64::new(plan.seed);
     let mut checked = Checked { calls: 0, call_bytes: 0, streams: 0, parts: 0, part_bytes: 0 };
     for (part, window) in plan.windows.into_iter().enumerate() {

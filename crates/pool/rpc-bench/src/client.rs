@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::results::Use;
-use crate::server::{self, PASS, PROCESSOR, SERVICE, TOUCH};
+use crate::service::{PASS, PROCESSOR, SERVICE, TOUCH, read, write};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -80,7 +80,7 @@ impl<'c> Calls<'c> {
     fn start(&mut self, at: usize, now: u64) -> Result<(), Error> {
         let mut request = self.clients[at].request(self.load.bytes)?;
         if self.load.touched {
-            server::write(request.body(), 1);
+            write(request.body(), 1);
         }
         let method = if self.load.touched { TOUCH } else { PASS };
         self.under_way[at].push_back((request.start(method)?, now));
@@ -93,7 +93,7 @@ impl<'c> Calls<'c> {
         let (pending, started) = self.under_way[at].pop_front().expect("each has calls under way");
         let answer = pending.wait()?;
         if self.load.touched {
-            std::hint::black_box(server::read(answer.body()));
+            std::hint::black_box(read(answer.body()));
         }
         Ok(started)
     }
@@ -181,8 +181,8 @@ pub fn use_at(pool: &Path, rate: u32, bytes: usize, time: Duration) -> Result<Us
         wait_until(begun + Duration::from_secs_f64(f64::from(call) / f64::from(rate)));
         let started = Instant::now();
         let mut request = client.request(bytes)?;
-        server::write(request.body(), 1);
-        server::read(request.call(TOUCH)?.body());
+        write(request.body(), 1);
+        read(request.call(TOUCH)?.body());
         ns.saturating_record(started.elapsed().as_nanos() as u64);
     }
     wait_until(begun + time);

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`plan`] | measurements, in their order |
 //! | [`server`] | the other process |
+//! | [`service`] | methods, and what both sides do with messages |
 //! | [`client`] | timed calls |
 //! | [`check`] | calls whose every byte is compared |
 //! | [`results`] | figures, as tables and for JSON |
@@ -19,6 +20,7 @@ mod error;
 pub mod plan;
 pub mod results;
 pub mod server;
+mod service;
 
 pub use error::Error;
 pub use plan::BenchPlan;

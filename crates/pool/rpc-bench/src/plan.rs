@@ -5,9 +5,10 @@ use crate::client::{BenchLoad, measure, use_at};
 use crate::cores::{Cores, pin};
 use crate::results::{BenchResults, LoadResult, Use};
 use crate::server::{self, ServerProcess};
+use crate::service::wait_for_service;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use unrack_pool::cache_control::MemoryKind;
 use unrack_rpc::Waiting;
 use unrack_units::Bytes;
@@ -133,22 +134,3 @@ impl BenchPlan {
         loads
     }
 }
-
-/// Waits until this host knows of the service, which another may have begun to serve just now.
-pub(crate) fn wait_for_service(pool: &Path) -> Result<(), Error> {
-    use unrack_pool::wire::Denied;
-    let start = Instant::now();
-    loop {
-        match unrack_rpc::Client::connect(pool, server::SERVICE, unrack_rpc::client::Options::default()) {
-            Err(unrack_rpc::Error::Pool(unrack_pool::Error::Denied(Denied::NoService(_))))
-                if start.elapsed() < KNOWN =>
-            {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            connected => return connected.map(drop).map_err(Error::from),
-        }
-    }
-}
-
-/// Longest time after which a host knows of a service of another.
-const KNOWN: Duration = Duration::from_secs(10);

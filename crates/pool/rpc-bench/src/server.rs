@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::cores::pin;
+use crate::service::{SERVICE, read, write};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -12,22 +13,8 @@ use unrack_pool::Manager;
 use unrack_pool::cache_control::MemoryKind;
 use unrack_record::temporary::TemporaryFolder;
 use unrack_rpc::server::{Answered, Call, Serving};
-use unrack_rpc::view::{View, ViewMut};
-use unrack_rpc::{Method, Server, Waiting, server};
+use unrack_rpc::{Server, Waiting, server};
 use unrack_units::{Bytes, Share};
-
-pub const SERVICE: &str = "bench";
-/// Method that reads the request and writes an answer of the same length.
-pub const TOUCH: Method = Method::named("touch");
-/// Method that answers with as many bytes, untouched.
-pub const PASS: Method = Method::named("pass");
-/// Method that returns the nanoseconds of processor time that this process has used.
-pub const PROCESSOR: Method = Method::named("processor");
-
-/// Method that compares the request, and answers with as many bytes to be compared.
-pub const MIRROR: Method = Method::named("mirror");
-/// Stream of parts to be compared.
-pub const PARTS: Method = Method::named("parts");
 
 /// Options of the server's process.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -103,27 +90,6 @@ fn touch(call: &mut Call<'_>) -> Answered {
     let length = call.request().len();
     write(call.answer(length)?, sum);
     Ok(())
-}
-
-/// Returns the sum of every whole word of a message.
-#[inline]
-pub fn read(message: View<'_>) -> u64 {
-    let lines = message.len() / 64;
-    let words = (lines * 8..message.len() / 8).map(|word| message.get::<u64>(word * 8).expect("inside"));
-    let lines = (0..lines).map(|line| message.get::<[u64; 8]>(line * 64).expect("inside"));
-    lines.flatten().chain(words).fold(0, u64::wrapping_add)
-}
-
-/// Writes every whole word of a message.
-#[inline]
-pub fn write(mut message: ViewMut<'_>, seed: u64) {
-    let lines = message.len() / 64;
-    for line in 0..lines {
-        message.put(line * 64, [seed ^ line as u64; 8]).expect("inside");
-    }
-    for word in lines * 8..message.len() / 8 {
-        message.put(word * 8, seed).expect("inside");
-    }
 }
 
 /// The server's process, as its parent sees it.

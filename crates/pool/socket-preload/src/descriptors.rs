@@ -6,7 +6,7 @@ use libc::{
     c_int, c_long, c_ulong, c_void, sockaddr, socklen_t,
 };
 use unrack_socket::memory::{self, Touch};
-use unrack_socket::{close as ends, epoll, handover, has, is_bell, kernel, make, options, uring, zerocopy};
+use unrack_socket::{close as ends, epoll, handover, has, is_wakeup, kernel, make, options, zerocopy};
 
 /// Wraps `connect(2)`. The next library's is called, which may choose another address.
 ///
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn socketpair(domain: c_int, kind: c_int, protocol: c_int,
 /// Wraps `close(2)`.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn close(fd: c_int) -> c_int {
-    if is_bell(fd) {
+    if is_wakeup(fd) {
         // The program did not open it.
         return kernel::fail(libc::EBADF) as c_int;
     }
@@ -85,24 +85,24 @@ pub extern "C-unwind" fn close(fd: c_int) -> c_int {
 pub extern "C" fn close_range(first: u32, last: u32, flags: c_int) -> c_int {
     if first <= last && flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
         ends::closing_range(first, last);
-        return unrack_socket::while_still(|| close_around_bells(first, last, flags));
+        return unrack_socket::while_still(|| close_around_wakeups(first, last, flags));
     }
     // SAFETY: plain numbers.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) as c_int }
 }
 
 /// Closes a range of descriptors, but for this library's own.
-fn close_around_bells(from: u32, last: u32, flags: c_int) -> c_int {
+fn close_around_wakeups(from: u32, last: u32, flags: c_int) -> c_int {
     let mut first = from;
-    for bell in unrack_socket::bells().filter(|bell| (from..=last).contains(bell)) {
-        if first < bell {
+    for own in unrack_socket::wakeups().filter(|own| (from..=last).contains(own)) {
+        if first < own {
             // SAFETY: plain numbers.
-            let closed = unsafe { libc::syscall(libc::SYS_close_range, first, bell - 1, flags) as c_int };
+            let closed = unsafe { libc::syscall(libc::SYS_close_range, first, own - 1, flags) as c_int };
             if closed != 0 {
                 return closed;
             }
         }
-        first = bell + 1;
+        first = own + 1;
     }
     if first > last {
         return 0;
@@ -137,7 +137,7 @@ pub extern "C" fn dup(fd: c_int) -> c_int {
 /// Wraps `dup2(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dup2(fd: c_int, to: c_int) -> c_int {
-    if !is_bell(to) && ![fd, to].into_iter().any(|fd| has(fd) || epoll::is_set(fd)) {
+    if !is_wakeup(to) && ![fd, to].into_iter().any(|fd| has(fd) || epoll::is_set(fd)) {
         // SAFETY: plain numbers.
         return unsafe { next::dup2(fd, to) };
     }
@@ -154,7 +154,7 @@ pub extern "C" fn dup2(fd: c_int, to: c_int) -> c_int {
 pub extern "C" fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
     // SAFETY: plain numbers.
     let is_open = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFD, 0) } >= 0;
-    if is_bell(to) {
+    if is_wakeup(to) {
         // Taken, though the program cannot know it. `dup2(2)` has a word for that.
         return kernel::fail(libc::EBUSY) as c_int;
     }
@@ -327,7 +327,7 @@ pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const libc::c_char) -> *mut li
 /// As `io_uring_setup(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn io_uring_setup(entries: libc::c_uint, parameters: *mut c_void) -> c_int {
-    uring::noticed();
+    handover::before_uring();
     // SAFETY: the caller's own arguments.
     unsafe { next::io_uring_setup(entries, parameters) }
 }
@@ -342,7 +342,7 @@ pub unsafe extern "C" fn io_uring_queue_init(
     ring: *mut c_void,
     flags: libc::c_uint,
 ) -> c_int {
-    uring::noticed();
+    handover::before_uring();
     // SAFETY: the caller's own arguments.
     unsafe { next::io_uring_queue_init(entries, ring, flags) }
 }
@@ -357,7 +357,7 @@ pub unsafe extern "C" fn io_uring_queue_init_params(
     ring: *mut c_void,
     parameters: *mut c_void,
 ) -> c_int {
-    uring::noticed();
+    handover::before_uring();
     // SAFETY: the caller's own arguments.
     unsafe { next::io_uring_queue_init_params(entries, ring, parameters) }
 }

@@ -33,81 +33,61 @@ fn message_of(buffers: &[iovec]) -> msghdr {
     message
 }
 
-/// Wraps `preadv2(2)`.
-///
-/// # Safety
-/// As `preadv2(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn preadv2(
-    fd: c_int,
-    list: *const iovec,
-    count: c_int,
-    offset: off64_t,
-    flags: c_int,
-) -> ssize_t {
-    // SAFETY: the caller's own arguments.
-    let Some((buffers, wait)) = (unsafe { as_message(fd, list, count, offset, flags) }) else {
-        // SAFETY: the caller's own arguments.
-        return unsafe { next::preadv2(fd, list, count, offset, flags) };
+/// Defines the wrapper of a call that has two names in the C library, as a function under each.
+macro_rules! wrapped {
+    ($page:literal: $name:ident, $name64:ident => $by_reference:expr) => {
+        #[doc = concat!("Wraps `", $page, "`.")]
+        ///
+        /// # Safety
+        #[doc = concat!("As `", $page, "`.")]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(
+            fd: c_int,
+            list: *const iovec,
+            count: c_int,
+            offset: off64_t,
+            flags: c_int,
+        ) -> ssize_t {
+            // SAFETY: the caller's own arguments.
+            match unsafe { as_message(fd, list, count, offset, flags) } {
+                Some((buffers, wait)) => $by_reference(fd, buffers, wait),
+                // SAFETY: the caller's own arguments.
+                None => unsafe { next::$name(fd, list, count, offset, flags) },
+            }
+        }
+
+        #[doc = concat!("Wraps `", stringify!($name64), "`, which is `", stringify!($name), "`.")]
+        ///
+        /// # Safety
+        #[doc = concat!("As `", $page, "`.")]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name64(
+            fd: c_int,
+            list: *const iovec,
+            count: c_int,
+            offset: off64_t,
+            flags: c_int,
+        ) -> ssize_t {
+            // SAFETY: the caller's own arguments.
+            unsafe { $name(fd, list, count, offset, flags) }
+        }
     };
+}
+
+wrapped!("preadv2(2)": preadv2, preadv64v2 => receive);
+wrapped!("pwritev2(2)": pwritev2, pwritev64v2 => send);
+
+fn receive(fd: c_int, buffers: &[iovec], wait: c_int) -> ssize_t {
     recv::recv(fd, Pieces::unchecked(buffers, Touch::Write), wait, |done, most, more| {
         // SAFETY: the caller's buffers.
         unsafe { bytes::receive(fd, &mut message_of(buffers), done, most, wait | more) }
     })
 }
 
-/// Wraps `preadv64v2`, which is `preadv2`.
-///
-/// # Safety
-/// As `preadv2(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn preadv64v2(
-    fd: c_int,
-    list: *const iovec,
-    count: c_int,
-    offset: off64_t,
-    flags: c_int,
-) -> ssize_t {
-    // SAFETY: the caller's own arguments.
-    unsafe { preadv2(fd, list, count, offset, flags) }
-}
-
-/// Wraps `pwritev2(2)`.
-///
-/// # Safety
-/// As `pwritev2(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn pwritev2(
-    fd: c_int,
-    list: *const iovec,
-    count: c_int,
-    offset: off64_t,
-    flags: c_int,
-) -> ssize_t {
-    // SAFETY: the caller's own arguments.
-    let Some((buffers, wait)) = (unsafe { as_message(fd, list, count, offset, flags) }) else {
-        // SAFETY: the caller's own arguments.
-        return unsafe { next::pwritev2(fd, list, count, offset, flags) };
-    };
+fn send(fd: c_int, buffers: &[iovec], wait: c_int) -> ssize_t {
     send::send(fd, Pieces::unchecked(buffers, Touch::Read), wait, || {
         let message = message_of(buffers);
         // SAFETY: a message of our own around the caller's buffers.
         unsafe { kernel::sendmsg(fd, &raw const message, wait) }
     })
-}
-
-/// Wraps `pwritev64v2`, which is `pwritev2`.
-///
-/// # Safety
-/// As `pwritev2(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn pwritev64v2(
-    fd: c_int,
-    list: *const iovec,
-    count: c_int,
-    offset: off64_t,
-    flags: c_int,
-) -> ssize_t {
-    // SAFETY: the caller's own arguments.
-    unsafe { pwritev2(fd, list, count, offset, flags) }
 }

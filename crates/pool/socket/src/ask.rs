@@ -1,23 +1,18 @@
 //! Requests to the broker, once a connection has shown that it lasts.
 //!
-//! A connection begins in the kernel. After some calls its ends ask the broker, each for itself: whoever is second has the
-//! area at once, the first when it asks again. So short connections cost nothing, and nothing is sent to a peer that does
-//! not have this library.
+//! A connection begins in the kernel. After some calls its ends ask the broker, each for itself: the second one has the area at
+//! once, the first when it asks again. So short connections cost nothing, and nothing is sent to a peer that does not have this
+//! library.
 
 use crate::area::{Map, Unmappable};
-use crate::kernel;
 use crate::request::{self, Descriptor};
-use crate::silence;
-use crate::table::Entry;
-use crate::uring;
+use crate::table::{self, Socket};
 use crate::wire::{Connection, Reply, Request};
+use crate::{epoll, kernel, options, silence, uring};
 use libc::c_int;
-use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Environment variable with the broker's socket.
-pub const SOCKET_VARIABLE: &str = "UNRACK_SOCKETS";
 /// Environment variable with the number of calls after which a connection asks.
 pub const AFTER_VARIABLE: &str = "UNRACK_SOCKETS_AFTER";
 /// Calls after which a connection asks the broker.
@@ -45,46 +40,38 @@ pub(crate) fn first() -> u32 {
     })
 }
 
-/// Returns the broker's socket: the environment's, or this user's.
-pub fn path() -> PathBuf {
-    match std::env::var_os(SOCKET_VARIABLE) {
-        Some(path) => path.into(),
-        None => unrack_pool::socket::default_socket().with_file_name("sockets.sock"),
-    }
-}
-
 /// Counts a call, and asks the broker when it is time.
 #[inline]
-pub(crate) fn count(entry: &Entry, fd: c_int) {
-    let description = entry.description();
+pub(crate) fn count(socket: &Socket) {
+    let description = socket.description();
     let calls = description.calls.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
     let is_joined_elsewhere = description.joined.load(Ordering::Relaxed) != 0;
-    if (calls >= description.ask_at.load(Ordering::Relaxed) || is_joined_elsewhere) && entry.link().is_none()
-    {
-        ask(entry, fd, calls);
+    let is_due = calls >= description.ask_at.load(Ordering::Relaxed) || is_joined_elsewhere;
+    if is_due && !socket.has_area() {
+        ask(socket, calls);
     }
 }
 
 #[cold]
-fn ask(entry: &Entry, fd: c_int, calls: u32) {
-    let description = entry.description();
+fn ask(socket: &Socket, calls: u32) {
+    let fd = socket.fd;
     // Each further request after twice as many calls: a peer may never ask.
     let next = if calls >= LAST { u32::MAX } else { calls.saturating_mul(2).max(calls + 1) };
-    description.ask_at.store(next, Ordering::Relaxed);
+    socket.description().ask_at.store(next, Ordering::Relaxed);
     let before = kernel::errno();
     // The kernel sends `SIGIO` for bytes that it carries.
     let stays = uring::is_used() || kernel::has_flag(fd, libc::O_ASYNC);
     let request = if stays { None } else { describe(fd) };
     match request.and_then(|request| send_request(fd, request)) {
         Some((Reply::Area(end), Some(map))) => {
-            entry.join(map, end as usize, request.is_some_and(|request| request.own != 0));
-            crate::options::note_linger(fd);
-            crate::epoll::joined(fd);
+            socket.join(map, end as usize, request.is_some_and(|request| request.own != 0));
+            options::note_linger(fd);
+            epoll::joined(fd);
         }
         Some((Reply::NotYet, _)) => {}
         // It is asked again: the broker may only be stopped for a while.
         None if silence::lasts() => {}
-        _ => stay(entry, fd),
+        _ => stay(socket),
     }
     kernel::fail(before);
 }
@@ -94,14 +81,12 @@ fn ask(entry: &Entry, fd: c_int, calls: u32) {
 pub(crate) fn again(fd: c_int) {
     let Some(request) = describe_known(fd) else { return };
     if let Some((Reply::Area(end), Some(map))) = send_request(fd, request) {
-        crate::table::insert(fd, kernel::is_nonblocking(fd), u32::MAX);
-        match crate::table::get(fd) {
-            Some(entry) => {
-                entry.is_shared.store(1, Ordering::Relaxed);
-                entry.join(map, end as usize, request.own != 0);
-                if let Some(link) = entry.link() {
-                    crate::send::leave(&entry, &link, fd);
-                }
+        table::insert(fd, kernel::is_nonblocking(fd), u32::MAX);
+        match table::get(fd) {
+            Some(socket) => {
+                socket.is_shared.store(1, Ordering::Relaxed);
+                socket.join(map, end as usize, request.own != 0);
+                socket.leave();
             }
             None => map.unmap(),
         }
@@ -117,9 +102,9 @@ pub(crate) fn is_known(fd: c_int) -> bool {
 }
 
 /// Leaves a socket to the kernel, for good.
-fn stay(entry: &Entry, fd: c_int) {
-    entry.description().ask_at.store(u32::MAX, Ordering::Relaxed);
-    crate::table::remove(fd);
+fn stay(socket: &Socket) {
+    socket.description().ask_at.store(u32::MAX, Ordering::Relaxed);
+    table::remove(socket.fd);
 }
 
 /// Asks the broker for the area of a connected socket.

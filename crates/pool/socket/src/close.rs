@@ -1,9 +1,10 @@
 //! Copies and ends of descriptors and of processes.
 
 use crate::area::{Look, Phase};
-use crate::table::{self, Entry, Link};
-use crate::{bell, description, epoll, kernel, lock, send, wait};
-use libc::{c_int, linger};
+use crate::carried::CarriedEnd;
+use crate::table::{self, Socket};
+use crate::{description, epoll, kernel, lock, wakeup};
+use libc::c_int;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::Duration;
 
@@ -19,45 +20,42 @@ pub fn closing(fd: c_int) {
         return;
     }
     epoll::forget(fd);
-    let Some(entry) = table::get(fd) else { return };
-    part(&entry, fd);
+    let Some(socket) = table::get(fd) else { return };
+    part(&socket);
     table::remove(fd);
 }
 
-/// Tells the other end that this one is closed, if no other descriptor of it is left.
-pub(crate) fn part(entry: &Entry, fd: c_int) {
-    if let Some(link) = entry.link().filter(|_| is_last(entry, 1)) {
-        say_closed(&link, fd);
+/// Announces to the other end that this one is closed, if no other descriptor of it is left.
+pub(crate) fn part(socket: &Socket) {
+    if let Some(carried) = socket.carried().filter(|_| socket.is_last(1)) {
+        announce_close(&carried);
     }
 }
 
-/// Tells the other end that this one is closed.
-fn say_closed(link: &Link<'_>, fd: c_int) {
-    link.head.ends[link.end].closed.store(1, Ordering::Release);
-    link.inward.signals().gone.store(1, Ordering::SeqCst);
-    send::wake_sender(link);
+/// Announces to the other end that this one is closed.
+fn announce_close(carried: &CarriedEnd<'_>) {
+    let inward = &carried.inward;
+    carried.this_end().closed.store(1, Ordering::Release);
+    // Pairs with the look at it in `CarriedEnd::wake`.
+    inward.signals().gone.store(1, Ordering::SeqCst);
+    carried.wake_sender();
     // Wake bytes that lie there unread would be lost bytes to the kernel, which then resets the connection.
-    link.inward.signals().want_data.store(0, Ordering::SeqCst);
-    if matches!(link.inward.phase(), Phase::Ring | Phase::Over) {
-        take_in_last_wakes(link, fd);
+    inward.signals().want_data.store(0, Ordering::SeqCst);
+    if matches!(inward.phase(), Phase::Ring | Phase::Over) {
+        take_in_last_wakes(carried);
     }
     // As the kernel does when bytes are lost: the connection is reset.
-    if matches!(link.inward.look(), Look::Bytes(_)) {
-        let now = linger { l_onoff: 1, l_linger: 0 };
-        let bytes = size_of::<linger>();
-        // SAFETY: the kernel reads a structure of our own.
-        unsafe {
-            libc::syscall(libc::SYS_setsockopt, fd, libc::SOL_SOCKET, libc::SO_LINGER, &raw const now, bytes)
-        };
+    if matches!(inward.look(), Look::Bytes(_)) {
+        kernel::reset_at_end(carried.fd);
     }
 }
 
 /// Takes wake bytes in that were counted and are on their way. The other end counts, sees that this one is gone, and sends none.
-fn take_in_last_wakes(link: &Link<'_>, fd: c_int) {
+fn take_in_last_wakes(carried: &CarriedEnd<'_>) {
     fence(Ordering::SeqCst);
     for _ in 0..LAST_LOOKS {
-        wait::drain(link, fd);
-        if link.inward.wakes() as u64 <= link.inward.writer().owed.load(Ordering::Acquire) {
+        carried.drain();
+        if carried.inward.wakes() as u64 <= carried.inward.writer().owed.load(Ordering::Acquire) {
             break;
         }
         std::thread::sleep(LOOK);
@@ -74,12 +72,12 @@ pub fn exiting() {
     if EXITING.swap(true, Ordering::AcqRel) {
         return;
     }
-    table::for_each(|fd, entry| {
-        let is_last = description::release(entry.description()) && entry.is_shared.load(Ordering::Relaxed) == 0;
-        match entry.link() {
-            Some(link) if is_last => say_closed(&link, fd),
-            Some(link) if matches!(link.inward.phase(), Phase::Ring | Phase::Over) => {
-                wait::drain(&link, fd);
+    table::for_each(|socket| {
+        let is_last = socket.description().release() && socket.is_shared.load(Ordering::Relaxed) == 0;
+        match socket.carried() {
+            Some(carried) if is_last => announce_close(&carried),
+            Some(carried) if matches!(carried.inward.phase(), Phase::Ring | Phase::Over) => {
+                carried.drain();
             }
             _ => {}
         }
@@ -88,12 +86,7 @@ pub fn exiting() {
 
 /// Closes descriptors from one to another, as `close_range(2)` is about to.
 pub fn closing_range(first: u32, last: u32) {
-    let mut found = Vec::new();
-    table::for_each(|fd, _| {
-        if (first..=last).contains(&(fd as u32)) {
-            found.push(fd);
-        }
-    });
+    let found = table::all(|socket| (first..=last).contains(&(socket.fd as u32)));
     found.into_iter().for_each(closing);
     epoll::forget_range(first, last);
 }
@@ -102,39 +95,18 @@ pub fn closing_range(first: u32, last: u32) {
 pub fn shutting(fd: c_int, how: c_int) {
     leave(fd);
     if how != libc::SHUT_WR
-        && let Some(entry) = table::get(fd)
-        && let Some(link) = entry.link()
+        && let Some(socket) = table::get(fd)
+        && let Some(carried) = socket.carried()
     {
-        // Whoever sleeps is woken by the kernel.
-        link.inward.signals().want_data.store(0, Ordering::SeqCst);
+        // Threads that sleep are woken by the kernel.
+        carried.inward.signals().want_data.store(0, Ordering::SeqCst);
     }
 }
 
 /// Leaves a socket to the kernel for good, since something is asked that cannot be done by reference.
 pub fn leave(fd: c_int) {
-    let Some(entry) = table::get(fd) else { return };
-    stay(&entry);
-    if let Some(link) = entry.link() {
-        send::leave(&entry, &link, fd);
-    }
-}
-
-/// Notes that a socket stays with the kernel, or goes back to it, for good.
-pub(crate) fn stay(entry: &Entry) {
-    entry.description().never.store(1, Ordering::Release);
-    entry.description().ask_at.store(u32::MAX, Ordering::Relaxed);
-}
-
-/// Returns true if no process has a descriptor of a socket, but for so many of this one.
-pub(crate) fn is_last(entry: &Entry, own: usize) -> bool {
-    entry.description().holders.load(Ordering::Acquire) as usize <= own
-        && entry.is_shared.load(Ordering::Relaxed) == 0
-}
-
-/// Lets the broker have the memory back, once the other end is closed as well.
-pub(crate) fn mark_closed(entry: &Entry) {
-    if let Some(link) = entry.link() {
-        link.this_end().closed.store(1, Ordering::Release);
+    if let Some(socket) = table::get(fd) {
+        socket.leave();
     }
 }
 
@@ -148,8 +120,8 @@ pub fn duplicated(from: c_int, to: c_int) {
 
 /// Notes that calls on a descriptor do not wait, or do.
 pub fn nonblocking(fd: c_int, is_so: bool) {
-    if let Some(entry) = table::get(fd) {
-        entry.description().nonblocking.store(u32::from(is_so), Ordering::Relaxed);
+    if let Some(socket) = table::get(fd) {
+        socket.description().nonblocking.store(u32::from(is_so), Ordering::Relaxed);
     }
 }
 
@@ -170,5 +142,5 @@ pub fn in_child() {
     EXITING.store(false, Ordering::Release);
     lock::forget_thread_number();
     description::forget_free();
-    bell::in_child();
+    wakeup::in_child();
 }

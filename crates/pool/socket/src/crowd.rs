@@ -1,9 +1,9 @@
 //! Look at whether the machine has a processor to spare for spinning.
 //!
-//! A thread that spins is faster by itself, and takes the processor from whoever needs it: the peer it waits for, perhaps. So
-//! nobody spins while more threads want to run than there are processors, which `/proc/loadavg` says. Who spins counts among
-//! them. After a crowd was seen nobody of this process spins for a time, which doubles while crowds return as soon as
-//! spinning does.
+//! A thread that spins is faster by itself, and takes the processor from others that need it, perhaps from the peer that it waits
+//! for. So no thread spins while more threads want to run than there are processors, which `/proc/loadavg` reports; threads that
+//! spin count among them. After a crowd was seen no thread of this process spins for a time, which doubles while crowds return
+//! as soon as spinning does.
 
 use crate::kernel;
 use std::sync::OnceLock;

@@ -5,7 +5,7 @@
 
 use crate::kernel;
 use crate::lock::{Lock, thread_number};
-use crate::zerocopy::Calls;
+use crate::zerocopy::calls::Calls;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -93,6 +93,24 @@ impl Description {
         relay != 0 && self.is_lent_to_another(relay)
     }
 
+    /// Gives up one holder. Returns true if it was the last.
+    pub(crate) fn release(&self) -> bool {
+        self.holders.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// Makes the description free for another socket if no process holds it. No call of this process uses it any more.
+    pub(crate) fn recycle(&'static self) {
+        let taken = self.holders.compare_exchange(0, RECYCLED, Ordering::AcqRel, Ordering::Relaxed);
+        if taken.is_ok() {
+            FREE.lock().unwrap_or_else(PoisonError::into_inner).push(self);
+        }
+    }
+
+    /// Returns true if calls do not wait (`O_NONBLOCK`).
+    pub(crate) fn is_nonblocking(&self) -> bool {
+        self.nonblocking.load(Ordering::Relaxed) != 0
+    }
+
     #[cold]
     fn is_lent_to_another(&self, relay: u32) -> bool {
         if relay == thread_number() {
@@ -144,19 +162,6 @@ fn slab() -> Option<impl Iterator<Item = &'static Description>> {
     let count = SLAB_BYTES / size_of::<Description>();
     // SAFETY: never unmapped; zeros are atomic words.
     Some((0..count).map(move |i| unsafe { &*first.add(i) }))
-}
-
-/// Gives up one holder. Returns true if it was the last.
-pub(crate) fn release(description: &'static Description) -> bool {
-    description.holders.fetch_sub(1, Ordering::AcqRel) == 1
-}
-
-/// Makes a description free for another socket, once no process holds it. No call of this process uses it any more.
-pub(crate) fn recycle(description: &'static Description) {
-    let taken = description.holders.compare_exchange(0, RECYCLED, Ordering::AcqRel, Ordering::Relaxed);
-    if taken.is_ok() {
-        FREE.lock().unwrap_or_else(PoisonError::into_inner).push(description);
-    }
 }
 
 /// Forgets free descriptions, in the child of a fork: the parent has the same.

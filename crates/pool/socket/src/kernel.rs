@@ -2,7 +2,7 @@
 //!
 //! The C library's functions of these names may be this library's own wrappers, so none of them is called.
 
-use libc::{c_int, c_long, c_void, iovec, msghdr, pollfd, sockaddr, socklen_t, timespec};
+use libc::{c_int, c_long, c_short, c_void, iovec, msghdr, pollfd, sockaddr, socklen_t, timespec};
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
@@ -89,6 +89,20 @@ pub unsafe fn poll(fds: &mut [pollfd], timeout: Option<Duration>, mask: *const c
     unsafe { libc::syscall(libc::SYS_ppoll, fds.as_mut_ptr(), fds.len(), time, mask, SIGSET_BYTES) as isize }
 }
 
+/// Waits until one descriptor has one of these events, at most for a time. Returns what `ppoll(2)` returns, and the events
+/// that it reports.
+pub fn poll_one(fd: c_int, events: c_short, most: Option<Duration>) -> (isize, c_short) {
+    let mut one = [pollfd { fd, events, revents: 0 }];
+    // SAFETY: no mask.
+    let ready = unsafe { poll(&mut one, most, std::ptr::null()) };
+    (ready, one[0].revents)
+}
+
+/// Returns the events that the kernel reports of a descriptor now.
+pub fn events(fd: c_int, asked: c_short) -> c_short {
+    poll_one(fd, asked, Some(Duration::ZERO)).1
+}
+
 /// Bytes of the kernel's signal set.
 pub const SIGSET_BYTES: usize = 8;
 
@@ -122,6 +136,14 @@ pub fn set_option(fd: c_int, level: c_int, name: c_int, value: c_int) {
     let length = size_of::<c_int>() as socklen_t;
     // SAFETY: the kernel reads `length` bytes.
     unsafe { libc::syscall(libc::SYS_setsockopt, fd, level, name, &raw const value, length) };
+}
+
+/// Makes the end of a socket a reset for its peer (`SO_LINGER` of no time).
+pub fn reset_at_end(fd: c_int) {
+    let now = libc::linger { l_onoff: 1, l_linger: 0 };
+    let (level, name, bytes) = (libc::SOL_SOCKET, libc::SO_LINGER, size_of::<libc::linger>());
+    // SAFETY: the kernel reads a structure of our own.
+    unsafe { libc::syscall(libc::SYS_setsockopt, fd, level, name, &raw const now, bytes) };
 }
 
 /// Returns a socket's own name, or its peer's.

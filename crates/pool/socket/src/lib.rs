@@ -1,30 +1,33 @@
 //! Stream sockets by reference (DRack §5.1): bytes pass through memory that both ends share, under unmodified programs.
 //!
 //! `unrack-socket-preload` puts these calls in place of the C library's. A connection is the kernel's from its first moment to
-//! its last, so it has its names, its place in `ss` and its end from there, and whatever cannot be done by reference is done
-//! by the kernel. When both ends have shown that they are there, the bytes of each direction change over to a ring; what still
-//! goes through the kernel then are single bytes that wake who sleeps. `docs/decisions/0021-sockets.md` says why.
+//! its last, so it has its names, its place in `ss` and its end from there, and what cannot be done by reference is done by the
+//! kernel. When both ends have shown that they are there, the bytes of each direction change over to a ring; what still goes
+//! through the kernel then are single bytes that wake a sleeping thread. `docs/decisions/0021-sockets.md` says why.
+//!
+//! Each group of modules uses those below it:
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`area`] | memory of a connection: a header, and a ring for each direction |
-//! | [`table`] | the sockets of this process, by descriptor |
-//! | [`description`] | state of a socket that forks share |
-//! | [`send`], [`recv`] | the bytes |
-//! | [`wait`] | blocking calls: spinning, and sleeping on the kernel's connection |
-//! | [`crowd`] | whether there is a processor to spare for spinning |
-//! | [`bell`] | what wakes a sleeper |
-//! | [`ready`] | readiness of one socket; [`poll`], [`epoll`]: of many |
 //! | [`make`], [`close`] | beginnings, copies and ends of descriptors |
 //! | [`handover`] | sockets that another program, another process or the kernel alone goes on with |
-//! | [`memory`] | whether the caller's buffers can be reached |
-//! | [`options`] | options of sockets |
-//! | [`zerocopy`] | reports on buffers that were sent with `MSG_ZEROCOPY` |
-//! | [`uring`] | programs whose calls go past this library |
-//! | [`ask`], [`broker`] | how two ends find that they share memory; [`request`], [`wire`]: their messages; [`silence`]: a broker that does not answer |
-//! | [`lock`] | lock of threads that may be killed |
-//! | [`pieces`] | the caller's buffers |
-//! | [`kernel`] | system calls |
+//! | [`send`], [`recv`] | the bytes |
+//! | [`ask`] | how an end finds that the other one shares memory with it |
+//! | [`poll`], [`epoll`] | readiness of many sockets; [`ready`]: of one |
+//! | [`options`], [`zerocopy`] | options of sockets; reports on buffers that were sent with `MSG_ZEROCOPY` |
+//! | [`wait`] | sleeping of blocking calls; [`deadline`]: when they give up |
+//! | [`carried`] | one end of a connection: what it knows, how it wakes the other end, how a direction changes over |
+//! | [`table`] | the sockets of this process, by descriptor |
+//! | [`description`] | state of a socket that forks share |
+//! | [`patience`], [`crowd`] | how long a wait spins; whether there is a processor to spare for that |
+//! | [`wakeup`] | what wakes a sleeping thread |
+//! | [`request`], [`wire`] | requests to the broker; [`silence`]: a broker that does not answer |
+//! | [`area`] | memory of a connection: a header, and a ring for each direction |
+//! | [`memory`], [`pieces`] | whether the caller's buffers can be reached; the buffers |
+//! | [`uring`] | whether the program's calls go past this library |
+//! | [`lock`], [`kernel`] | lock of threads that may be killed; system calls |
+//!
+//! [`broker`] is the other side of the requests.
 
 mod area;
 mod pieces;
@@ -37,10 +40,11 @@ macro_rules! with_system {
 
 with_system! {
     mod ask;
-    mod bell;
     pub mod broker;
+    mod carried;
     pub mod close;
     mod crowd;
+    mod deadline;
     mod description;
     pub mod epoll;
     pub mod handover;
@@ -49,6 +53,7 @@ with_system! {
     pub mod make;
     pub mod memory;
     pub mod options;
+    mod patience;
     pub mod poll;
     mod ready;
     pub mod recv;
@@ -56,14 +61,16 @@ with_system! {
     pub mod send;
     mod silence;
     mod table;
-    pub mod uring;
+    mod uring;
     mod wait;
+    mod wakeup;
     pub mod wire;
     pub mod zerocopy;
 
-    pub use ask::{AFTER_VARIABLE, SOCKET_VARIABLE, path};
-    pub use bell::{all as bells, is_ours as is_bell, while_still};
+    pub use ask::AFTER_VARIABLE;
+    pub use request::{SOCKET_VARIABLE, path};
     pub use table::has;
+    pub use wakeup::{all as wakeups, is_ours as is_wakeup, while_still};
 }
 
 pub use area::AREA_BYTES;

@@ -1,6 +1,6 @@
 //! Lock in shared memory, whose owner may be interrupted by a signal handler that takes it again, or be killed.
 //!
-//! The word is the owner's thread number, or zero; [`WAITERS`] says that somebody sleeps on it. What a lock guards must be
+//! The word is the owner's thread number, or zero; [`WAITERS`] says that a thread sleeps on it. What a lock guards must be
 //! right after every single store, since its owner can end between any two.
 
 use crate::kernel;
@@ -25,7 +25,7 @@ pub(crate) struct Held<'a> {
 }
 
 impl Lock {
-    /// Releases the lock, whoever has it: nobody knows of it any more.
+    /// Forces the lock open: its holder is gone.
     pub(crate) fn reset(&self) {
         self.0.store(0, Ordering::Relaxed);
     }

@@ -1,42 +1,28 @@
 //! Options of sockets that concern what is carried by reference.
 
-use crate::area::Look;
-use crate::table::Link;
-use crate::{kernel, ready, table, wait};
+use crate::table;
 use libc::c_int;
 use std::sync::atomic::Ordering;
 
 /// Returns the bytes that can be received without waiting (`FIONREAD`), of a socket that has an area.
 pub fn readable(fd: c_int) -> Option<c_int> {
-    let entry = table::get(fd)?;
-    let link = entry.link()?;
-    Some(readable_of(&link, fd).min(c_int::MAX as usize) as c_int)
-}
-
-/// Returns the bytes that a connection's end can receive without waiting, from the kernel and from the ring.
-pub(crate) fn readable_of(link: &Link<'_>, fd: c_int) -> usize {
-    // A thread that takes a wake byte in between the two counts of it would leave it among the bytes.
-    let _held = link.lock_recv();
-    let in_ring = match link.inward.look() {
-        Look::Bytes(bytes) => bytes,
-        Look::Empty | Look::Ended | Look::Broken => 0,
-    };
-    in_ring + kernel::readable(fd).saturating_sub(link.inward.wakes())
+    let socket = table::get(fd)?;
+    let carried = socket.carried()?;
+    Some(carried.readable().min(c_int::MAX as usize) as c_int)
 }
 
 /// Returns true if a descriptor is a Unix socket that has an area.
 pub fn is_unix(fd: c_int) -> bool {
-    table::get(fd).is_some_and(|entry| entry.link().is_some() && entry.is_unix.load(Ordering::Relaxed) != 0)
+    table::get(fd).is_some_and(|socket| socket.has_area() && socket.is_unix())
 }
 
 /// Returns the error that the kernel would have for a Unix socket whose peer closed it with bytes unread, and forgets it, as
 /// `SO_ERROR` does.
 pub fn take_error(fd: c_int) -> Option<c_int> {
-    let entry = table::get(fd)?;
-    let link = entry.link()?;
-    let is_reset = wait::is_dead(&link, fd) && ready::is_reset(&entry, &link);
-    is_reset.then(|| {
-        entry.description().reset.store(1, Ordering::Release);
+    let socket = table::get(fd)?;
+    let carried = socket.carried()?;
+    (carried.is_dead() && carried.is_reset()).then(|| {
+        socket.description().reset.store(1, Ordering::Release);
         libc::ECONNRESET
     })
 }
@@ -60,24 +46,24 @@ pub fn needs_kernel(level: c_int, name: c_int) -> bool {
 
 /// Returns what the program set `TCP_NODELAY` to, if the kernel was told something else.
 pub fn nodelay(fd: c_int) -> Option<c_int> {
-    let entry = table::get(fd)?;
-    let is_ours = entry.prompt.load(Ordering::Relaxed) != 0 && entry.is_unix.load(Ordering::Relaxed) == 0;
-    is_ours.then(|| entry.nodelay.load(Ordering::Relaxed) as c_int)
+    let socket = table::get(fd)?;
+    let is_ours = socket.prompt.load(Ordering::Relaxed) != 0 && !socket.is_unix();
+    is_ours.then(|| socket.nodelay.load(Ordering::Relaxed) as c_int)
 }
 
 /// Notes what the program sets `TCP_NODELAY` to. Returns false if the kernel is to be told.
 pub fn set_nodelay(fd: c_int, value: c_int) -> bool {
     let is_ours = nodelay(fd).is_some();
-    if is_ours && let Some(entry) = table::get(fd) {
-        entry.nodelay.store(u32::from(value != 0), Ordering::Relaxed);
+    if is_ours && let Some(socket) = table::get(fd) {
+        socket.nodelay.store(u32::from(value != 0), Ordering::Relaxed);
     }
     is_ours
 }
 
-/// Has the other end know whether the program has this end be a reset.
+/// Notes for the other end whether the program makes the end of this one a reset.
 pub fn note_linger(fd: c_int) {
-    let Some(entry) = table::get(fd) else { return };
-    let Some(link) = entry.link() else { return };
+    let Some(socket) = table::get(fd) else { return };
+    let Some(carried) = socket.carried() else { return };
     // SAFETY: all zeros are a time.
     let mut value = unsafe { std::mem::zeroed::<libc::linger>() };
     let mut length = size_of_val(&value) as libc::socklen_t;
@@ -85,7 +71,7 @@ pub fn note_linger(fd: c_int) {
     // SAFETY: the kernel writes at most `length` bytes.
     unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, &raw mut value, &raw mut length) };
     let resets = value.l_onoff != 0 && value.l_linger == 0;
-    link.this_end().resets.store(u32::from(resets), Ordering::Release);
+    carried.this_end().resets.store(u32::from(resets), Ordering::Release);
 }
 
 /// Option, and kind of message, of the number of bytes that are left (`TCP_INQ`, `TCP_CM_INQ`).
@@ -93,8 +79,8 @@ pub const TCP_INQ: c_int = 36;
 
 /// Notes whether a program wants to know how many bytes are left after each message.
 pub fn set_inq(fd: c_int, is_wanted: bool) {
-    if let Some(entry) = table::get(fd) {
-        entry.description().inq.store(u32::from(is_wanted), Ordering::Relaxed);
+    if let Some(socket) = table::get(fd) {
+        socket.description().inq.store(u32::from(is_wanted), Ordering::Relaxed);
     }
 }
 
@@ -104,9 +90,9 @@ pub fn set_inq(fd: c_int, is_wanted: bool) {
 /// # Safety
 /// So many bytes at `msg_control` are writable.
 pub unsafe fn tell_inq(fd: c_int, message: &mut libc::msghdr, room: usize) {
-    let Some(entry) = table::get(fd) else { return };
-    if entry.link().is_none()
-        || entry.description().inq.load(Ordering::Relaxed) == 0
+    let Some(socket) = table::get(fd) else { return };
+    if !socket.has_area()
+        || socket.description().inq.load(Ordering::Relaxed) == 0
         || message.msg_control.is_null()
     {
         return;

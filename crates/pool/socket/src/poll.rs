@@ -1,24 +1,25 @@
 //! `poll` and `select` of sockets by reference, and of anything else beside them.
 
-use crate::bell::{self, Bell};
+use crate::epoll::{nested, set};
 use crate::kernel::{self, fail};
+use crate::patience::Patience;
 use crate::ready::{self, Ready};
 use crate::table;
-use crate::{epoll, wait};
+use crate::wakeup::{self, Wakeup};
 use libc::{POLLIN, POLLRDHUP, c_int, c_void, fd_set, pollfd};
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// Longest sleep before all is looked at again.
 const NAP: Duration = Duration::from_secs(1);
-/// Longest sleep for room that the other end cannot announce: its direction has not begun.
+/// Longest sleep for room that the other end cannot announce, because its direction has not begun.
 const SHORT_NAP: Duration = Duration::from_millis(10);
 
-static PATIENCE: AtomicU32 = AtomicU32::new(wait::FIRST_PATIENCE);
+static PATIENCE: Patience = Patience::new();
 
 /// Returns true if one of the descriptors is a carried socket, or a set with one.
 pub fn concerns(fds: &[pollfd]) -> bool {
-    fds.iter().any(|one| is_carried(one.fd) || epoll::has_carried(one.fd))
+    fds.iter().any(|one| table::is_carried(one.fd) || set::has_carried(one.fd))
 }
 
 /// Polls descriptors, as `ppoll(2)`; without a timeout it waits for ever.
@@ -33,7 +34,7 @@ pub unsafe fn poll(fds: &mut [pollfd], timeout: Option<Duration>, mask: *const c
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let mut asked = Vec::with_capacity(fds.len() + 1);
     asked.extend_from_slice(fds);
-    // The bell of this thread, behind the program's own.
+    // The wakeup of this thread, behind the program's own descriptors.
     asked.push(pollfd { fd: -1, events: POLLIN, revents: 0 });
     loop {
         if evaluate(fds, &mut asked, None) > 0 || timeout == Some(Duration::ZERO) {
@@ -42,28 +43,28 @@ pub unsafe fn poll(fds: &mut [pollfd], timeout: Option<Duration>, mask: *const c
             return if ready < 0 { ready } else { translate(fds, &asked) };
         }
         let begin = Instant::now();
-        if wait::spin(&PATIENCE, || fds.iter().any(has_news)) {
+        if PATIENCE.spin(|| fds.iter().any(has_news)) {
             continue;
         }
-        let bell = bell::of_thread();
-        if evaluate(fds, &mut asked, Some(bell)) > 0 {
+        let wakeup = Wakeup::of_thread();
+        if evaluate(fds, &mut asked, Some(wakeup)) > 0 {
             release(fds);
             continue;
         }
         let last = asked.len() - 1;
-        asked[last].fd = bell.map_or(-1, |bell| bell.fd);
+        asked[last].fd = wakeup.map_or(-1, |wakeup| wakeup.fd);
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let nap = if asks_for_unannounced(fds) { SHORT_NAP } else { NAP };
         // SAFETY: the caller's promise.
         let ready = unsafe { kernel::poll(&mut asked, Some(left.unwrap_or(nap).min(nap)), mask) };
         release(fds);
         asked[last].fd = -1;
-        if let Some(bell) = bell
+        if let Some(wakeup) = wakeup
             && asked[last].revents != 0
         {
-            bell::quiet(bell);
+            wakeup.clear();
         }
-        wait::learn(&PATIENCE, begin.elapsed());
+        PATIENCE.learn(begin.elapsed());
         if ready < 0 {
             return ready;
         }
@@ -76,43 +77,39 @@ pub unsafe fn poll(fds: &mut [pollfd], timeout: Option<Duration>, mask: *const c
     }
 }
 
-fn is_carried(fd: c_int) -> bool {
-    fd >= 0 && table::has(fd) && table::get(fd).is_some_and(|entry| entry.link().is_some())
-}
-
 fn has_news(one: &pollfd) -> bool {
-    if epoll::has_carried(one.fd) {
-        return one.events & ready::READS != 0 && epoll::any(one.fd);
+    if set::has_carried(one.fd) {
+        return one.events & ready::READS != 0 && set::any(one.fd);
     }
-    let Some(entry) = table::get(one.fd) else { return false };
-    entry.link().is_some_and(|link| ready::of(&entry, &link, one.fd, one.events).now != 0)
+    let Some(socket) = table::get(one.fd) else { return false };
+    socket.carried().is_some_and(|carried| Ready::of(&carried, one.events).now != 0)
 }
 
 /// Fills in what holds already, and what to ask the kernel. Returns the number of descriptors that are ready. With `sleep`, it
-/// also asks to be woken, by a bell if there is one, and counts the caller as asleep until [`release`].
-fn evaluate(fds: &mut [pollfd], asked: &mut [pollfd], sleep: Option<Option<Bell>>) -> usize {
+/// also asks to be woken, by a wakeup if there is one, and counts the caller as asleep until [`release`].
+fn evaluate(fds: &mut [pollfd], asked: &mut [pollfd], sleep: Option<Option<Wakeup>>) -> usize {
     let mut found = 0;
     for (one, ask) in fds.iter_mut().zip(asked.iter_mut()) {
         (one.revents, ask.events) = (0, one.events);
-        if epoll::has_carried(one.fd) {
+        if set::has_carried(one.fd) {
             if sleep.is_some() {
-                epoll::arm(one.fd);
+                set::arm(one.fd);
             }
-            one.revents = if epoll::any(one.fd) { one.events & ready::READS } else { 0 };
-        } else if let Some(entry) = table::get(one.fd)
-            && let Some(link) = entry.link()
+            one.revents = if set::any(one.fd) { one.events & ready::READS } else { 0 };
+        } else if let Some(socket) = table::get(one.fd)
+            && let Some(carried) = socket.carried()
         {
-            let mut ready = ready::of(&entry, &link, one.fd, one.events);
-            if let Some(bell) = sleep {
-                let alone = link.this_end().sleepers.fetch_add(1, Ordering::SeqCst) == 0;
-                bell::state(link.this_end(), bell, false, alone);
+            let mut ready = Ready::of(&carried, one.events);
+            if let Some(wakeup) = sleep {
+                let alone = carried.this_end().sleepers.fetch_add(1, Ordering::SeqCst) == 0;
+                wakeup::state(carried.this_end(), wakeup, false, alone);
                 // Before the request to be woken: its answer must not be among them.
                 if ready.rings_in {
-                    wait::drain(&link, one.fd);
+                    carried.drain();
                 }
-                ready::arm(&entry, &link, &ready, one.events);
+                ready.arm(&carried, one.events);
                 fence(Ordering::SeqCst);
-                ready = ready::of(&entry, &link, one.fd, one.events);
+                ready = Ready::of(&carried, one.events);
             }
             one.revents = ready.now;
             ask.events = to_kernel(&ready);
@@ -129,14 +126,11 @@ fn to_kernel(ready: &Ready) -> libc::c_short {
 
 /// Ends the sleep that `evaluate` began.
 fn release(fds: &[pollfd]) {
-    for one in fds {
-        if epoll::has_carried(one.fd) {
-            continue;
-        }
-        if let Some(entry) = table::get(one.fd)
-            && let Some(link) = entry.link()
+    for one in fds.iter().filter(|one| !set::has_carried(one.fd)) {
+        if let Some(socket) = table::get(one.fd)
+            && let Some(carried) = socket.carried()
         {
-            let sleepers = &link.this_end().sleepers;
+            let sleepers = &carried.this_end().sleepers;
             let _ = sleepers.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |n| n.checked_sub(1));
         }
     }
@@ -147,25 +141,19 @@ fn translate(fds: &mut [pollfd], asked: &[pollfd]) -> isize {
     let mut found = 0;
     for (one, ask) in fds.iter_mut().zip(asked) {
         let reported = ask.revents;
-        match table::get(one.fd) {
-            Some(entry) if entry.link().is_some() => {
-                if let Some(link) = entry.link()
-                    && reported != 0
-                {
-                    one.revents |= ready::after_wake(&entry, &link, one.fd, one.events, reported);
-                } else if let Some(link) = entry.link() {
-                    one.revents |= ready::of(&entry, &link, one.fd, one.events).now;
-                }
-            }
-            _ if epoll::has_carried(one.fd) => {
+        let socket = table::get(one.fd);
+        one.revents |= match socket.as_ref().and_then(|socket| socket.carried()) {
+            Some(carried) if reported != 0 => ready::after_wake(&carried, one.events, reported),
+            Some(carried) => Ready::of(&carried, one.events).now,
+            None if set::has_carried(one.fd) => {
                 let is_ready = match reported & ready::READS {
-                    0 => epoll::any(one.fd),
-                    _ => epoll::is_ready(one.fd),
+                    0 => set::any(one.fd),
+                    _ => nested::is_ready(one.fd),
                 };
-                one.revents |= if is_ready { one.events & ready::READS } else { 0 };
+                if is_ready { one.events & ready::READS } else { 0 }
             }
-            _ => one.revents |= reported,
-        }
+            None => reported,
+        };
         found += isize::from(one.revents != 0);
     }
     found
@@ -175,8 +163,9 @@ fn translate(fds: &mut [pollfd], asked: &[pollfd]) -> isize {
 fn asks_for_unannounced(fds: &[pollfd]) -> bool {
     fds.iter().any(|one| {
         one.events & ready::WRITES != 0
-            && table::get(one.fd).is_some_and(|entry| {
-                entry.link().is_some_and(|link| link.out.is_ring() && !link.inward.has_begun())
+            && table::get(one.fd).is_some_and(|socket| {
+                let end = socket.carried();
+                end.is_some_and(|end| end.out.is_ring() && !end.inward.has_begun())
             })
     })
 }

@@ -1,19 +1,28 @@
 //! One request to the broker, and its reply.
 
-use crate::ask::path;
-use crate::{kernel, silence};
 use crate::wire::{BYTES, Reply, Request};
+use crate::{kernel, silence};
 use libc::{c_int, sockaddr_un};
-use std::os::unix::ffi::OsStrExt;
 use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use unrack_pool::socket;
 
+/// Environment variable with the broker's socket.
+pub const SOCKET_VARIABLE: &str = "UNRACK_SOCKETS";
 /// Longest wait for the broker.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Returns the broker's socket: the environment's, or this user's.
+pub fn path() -> PathBuf {
+    match std::env::var_os(SOCKET_VARIABLE) {
+        Some(path) => path.into(),
+        None => socket::default_socket().with_file_name("sockets.sock"),
+    }
+}
 
 /// Returns true if there was a broker when this process first asked.
 pub(crate) fn has_broker() -> bool {

@@ -3,8 +3,7 @@
 //! Such a program's sockets stay with the kernel. Rings that were made before a connection asks are found among the process's
 //! descriptors; for later ones the calls of liburing are watched.
 
-use crate::{handover, kernel, table};
-use libc::c_int;
+use crate::kernel;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -28,20 +27,19 @@ pub(crate) fn is_used() -> bool {
     NEXT.store(now + EVERY.as_nanos() as u64, Ordering::Relaxed);
     let is_there = look();
     if is_there {
-        say();
+        set_used();
     }
     is_there
 }
 
-/// Notes that the program is about to make one: connections are taken back to the kernel.
-pub fn noticed() {
-    let mut carried: Vec<c_int> = Vec::new();
-    table::for_each(|fd, _| carried.push(fd));
-    for fd in carried {
-        // One for which no relay can be made goes on by reference, and its ring is not seen: see the message.
-        let _ = handover::take_back(fd);
+/// Notes that this process has one, or is about to make one.
+pub(crate) fn set_used() {
+    if !USED.swap(true, Ordering::Relaxed) {
+        let text = b"libunrack_sockets: this program uses io_uring, so its sockets stay with the kernel\n";
+        // SAFETY: bytes of our own.
+        unsafe { libc::syscall(libc::SYS_write, 2, text.as_ptr(), text.len()) };
+        kernel::fail(0);
     }
-    say();
 }
 
 fn look() -> bool {
@@ -49,13 +47,4 @@ fn look() -> bool {
     open.flatten().any(|entry| {
         std::fs::read_link(entry.path()).is_ok_and(|link| link.as_os_str() == "anon_inode:[io_uring]")
     })
-}
-
-fn say() {
-    if !USED.swap(true, Ordering::Relaxed) {
-        let text = b"libunrack_sockets: this program uses io_uring, so its sockets stay with the kernel\n";
-        // SAFETY: bytes of our own.
-        unsafe { libc::syscall(libc::SYS_write, 2, text.as_ptr(), text.len()) };
-        kernel::fail(0);
-    }
 }

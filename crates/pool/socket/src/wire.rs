@@ -1,8 +1,8 @@
 //! Messages between a process and the broker: after a greeting, one request and one reply a connection, each with a descriptor
 //! beside it.
 //!
-//! A request comes with the socket itself: so the broker reads from the kernel which connection it is, and nobody can ask
-//! for one that he does not have.
+//! A request comes with the socket itself: so the broker reads from the kernel which connection it is, and no process can
+//! ask for one that it does not have.
 
 /// Version of these messages.
 pub const VERSION: u32 = 3;
@@ -15,10 +15,10 @@ pub const BYTES: usize = 32;
 pub enum Request {
     /// Asks for the area of the connection whose socket is beside it.
     Area(Connection),
-    /// Asks for a name of the bell that is beside it.
+    /// Asks for a name of the wakeup that is beside it.
     Name,
-    /// Asks for the bell of that name.
-    Bell(u64),
+    /// Asks for the wakeup of that name.
+    Wakeup(u64),
     /// Asks whether the broker answers, before a descriptor is sent to it: one that was stopped would keep what it was sent,
     /// and so a connection beyond its program's close.
     Hello,
@@ -42,12 +42,12 @@ pub enum Reply {
     Area(u32),
     /// The other end has not asked yet.
     NotYet,
-    /// Refusal: the connection stays with the kernel, the bell has no name, or there is none of that name.
+    /// Refusal: the connection stays with the kernel, the wakeup has no name, or there is none of that name.
     Never,
-    /// Name of the bell.
+    /// Name of the wakeup.
     Named(u64),
-    /// The bell comes with this message.
-    Bell,
+    /// The wakeup comes with this message.
+    Wakeup,
     /// The request may follow.
     Ready,
 }
@@ -58,7 +58,7 @@ impl Request {
         match self {
             Request::Area(asked) => encode(u32::from(asked.again), asked.own, asked.peer),
             Request::Name => encode(2, 0, 0),
-            Request::Bell(name) => encode(3, name, 0),
+            Request::Wakeup(name) => encode(3, name, 0),
             Request::Hello => encode(4, 0, 0),
         }
     }
@@ -68,7 +68,7 @@ impl Request {
         match decode(bytes)? {
             (again @ 0..=1, own, peer) => Some(Request::Area(Connection { own, peer, again: again != 0 })),
             (2, ..) => Some(Request::Name),
-            (3, name, _) => Some(Request::Bell(name)),
+            (3, name, _) => Some(Request::Wakeup(name)),
             (4, ..) => Some(Request::Hello),
             _ => None,
         }
@@ -83,7 +83,7 @@ impl Reply {
             Reply::NotYet => encode(1, 0, 0),
             Reply::Never => encode(2, 0, 0),
             Reply::Named(name) => encode(3, name, 0),
-            Reply::Bell => encode(4, 0, 0),
+            Reply::Wakeup => encode(4, 0, 0),
             Reply::Ready => encode(5, 0, 0),
         }
     }
@@ -95,7 +95,7 @@ impl Reply {
             (1, ..) => Some(Reply::NotYet),
             (2, ..) => Some(Reply::Never),
             (3, name, _) => Some(Reply::Named(name)),
-            (4, ..) => Some(Reply::Bell),
+            (4, ..) => Some(Reply::Wakeup),
             (5, ..) => Some(Reply::Ready),
             _ => None,
         }

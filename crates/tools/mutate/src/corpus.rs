@@ -237,7 +237,7 @@ fn sockets() -> Vec<Vec<u8>> {
     use unrack_socket::wire::{Connection, Reply, Request};
     let asked = [(0, 0, false), (4711, 4712, false), (4711, 4712, true)];
     let asked = asked.map(|(own, peer, again)| Request::Area(Connection { own, peer, again }));
-    let requests = asked.into_iter().chain([Request::Name, Request::Bell(9)]);
+    let requests = asked.into_iter().chain([Request::Name, Request::Wakeup(9)]);
     let requests: Vec<Vec<u8>> = requests.map(|request| request.encode().to_vec()).collect();
     let replies = [Reply::Area(1), Reply::NotYet, Reply::Never].map(|reply| reply.encode().to_vec());
     requests.into_iter().chain(replies).collect()

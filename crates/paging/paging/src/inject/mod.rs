@@ -81,7 +81,7 @@ pub(crate) struct Injector {
 
 /// What to trace when the tracer's thread begins.
 enum Begins {
-    /// The program that comes to the tracer's door.
+    /// The program that asked the tracer.
     Program,
     /// A process that runs.
     Running(u32),

@@ -1,13 +1,13 @@
 //! Tracing of a program's processes by `ptrace(2)`: their stops, and the moment in which the program's end becomes known.
 //!
-//! A [`Tracer`] is a thread of this process. It takes a process over when that process knocks ([`Doorstep::knock`]),
+//! A [`Tracer`] is a thread of this process. It takes a process over when that process asks for it ([`TraceRequest::send`]),
 //! lets every stop be handled ([`StopHandler`]), and forwards every signal. Whether the process is our child, our parent or
 //! neither makes no difference.
 //!
 //! ```text
-//! let (doorstep, bell) = trace::door()?;             // before the fork, so that both have it
-//! let tracer = Tracer::start(bell, handler)?;        // in the process that traces
-//! doorstep.knock()?;                                 // in the process to trace, before it becomes the program
+//! let (request, acceptor) = trace::request_pair()?;  // before the fork, so that both have it
+//! let tracer = Tracer::start(acceptor, handler)?;    // in the process that traces
+//! request.send()?;                                   // in the process to trace, before it becomes the program
 //! ```
 //!
 //! The end of the traced process has two steps. [`Tracer::ended`] tells how it ended, and leaves it unburied: its parent,
@@ -23,17 +23,17 @@
 //! # References
 //! `ptrace(2)`, `wait(2)`; `kernel/ptrace.c` and `kernel/exit.c` (Linux 6.18).
 
-mod door;
 #[cfg(target_arch = "x86_64")]
 mod exit;
 mod pump;
 pub(crate) mod raw;
+mod request;
 mod stop;
 
-pub(crate) use door::{Bell, Doorstep, door};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use exit::system_call_instruction;
 pub(crate) use raw::{bury, end_of};
+pub(crate) use request::{TraceAcceptor, TraceRequest, request_pair};
 pub(crate) use stop::{AnyHandler, Forward, Next, Stop, StopHandler};
 
 use crate::PagingError;
@@ -59,7 +59,7 @@ pub(crate) struct Tracer {
 /// State that a tracer and its thread share.
 #[derive(Default)]
 struct Traced {
-    /// Number of the process; 0: none has knocked yet.
+    /// Number of the process; 0: none has asked yet.
     pid: AtomicU32,
     /// Exit status that the process is to end with, and [`WANTED`]; 0: none.
     status: AtomicU32,
@@ -85,21 +85,24 @@ impl Traced {
 }
 
 impl Tracer {
-    /// Starts the thread, which waits for the process that knocks.
+    /// Starts the thread, which waits for the process that asks to be traced.
     ///
     /// # Errors
     /// [`PagingError::Failed`] if this machine has no room for another thread.
-    pub(crate) fn start(bell: Bell, handler: impl StopHandler + 'static) -> Result<Tracer, PagingError> {
+    pub(crate) fn start(
+        acceptor: TraceAcceptor,
+        handler: impl StopHandler + 'static,
+    ) -> Result<Tracer, PagingError> {
         let traced = Arc::new(Traced::default());
         let shared = traced.clone();
         std::thread::Builder::new()
             .name("tracer".into())
-            .spawn(move || pump::run(bell, &shared, handler))
+            .spawn(move || pump::run(acceptor, &shared, handler))
             .map_err(PagingError::failed("start the thread that traces the program"))?;
         Ok(Tracer { traced })
     }
 
-    /// Returns the process that knocked and is traced.
+    /// Returns the process that asked to be traced and is.
     pub(crate) fn traced(&self) -> Option<u32> {
         Some(self.traced.pid.load(Acquire)).filter(|pid| *pid != 0)
     }

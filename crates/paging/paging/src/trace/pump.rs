@@ -1,8 +1,8 @@
 //! The tracer's thread: waits for stops and ends, and continues what stopped.
 
 use super::Traced;
-use super::door::Bell;
 use super::raw;
+use super::request::TraceAcceptor;
 use super::stop::{Next, Stop, StopHandler};
 use crate::proc;
 use rustix::io::Errno;
@@ -13,9 +13,9 @@ use std::time::Duration;
 /// find that one again and again.
 const PACE: Duration = Duration::from_millis(1);
 
-/// Traces the process that comes to the door, until no tracee is left.
-pub(super) fn run(bell: Bell, traced: &Traced, handler: impl StopHandler) {
-    let Some(pid) = bell.admit() else { return };
+/// Traces the process that asks for it, until no tracee is left.
+pub(super) fn run(acceptor: TraceAcceptor, traced: &Traced, handler: impl StopHandler) {
+    let Some(pid) = acceptor.accept() else { return };
     traced.pid.store(pid, Release);
     serve(Some((pid, traced)), handler);
 }

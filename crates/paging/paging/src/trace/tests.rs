@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 /// Starts a traced shell with this script.
 fn shell(script: &str, handler: impl StopHandler + 'static) -> (Child, Tracer) {
-    let (doorstep, bell) = door().unwrap();
-    let tracer = Tracer::start(bell, handler).unwrap();
+    let (request, acceptor) = request_pair().unwrap();
+    let tracer = Tracer::start(acceptor, handler).unwrap();
     let mut command = Command::new("sh");
     command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped());
     // SAFETY: in the child, a few system calls.
-    unsafe { command.pre_exec(move || doorstep.knock()) };
+    unsafe { command.pre_exec(move || request.send()) };
     let child = command.spawn().unwrap();
     (child, tracer)
 }
@@ -93,7 +93,7 @@ fn exec_is_seen_whichever_thread_calls_it() {
 
 #[test]
 fn a_process_whose_tracer_is_gone_learns_so() {
-    let (doorstep, bell) = door().unwrap();
-    drop(bell);
-    assert_eq!(doorstep.knock().unwrap_err().raw_os_error(), Some(libc::EPIPE));
+    let (request, acceptor) = request_pair().unwrap();
+    drop(acceptor);
+    assert_eq!(request.send().unwrap_err().raw_os_error(), Some(libc::EPIPE));
 }

@@ -115,6 +115,13 @@ pub struct Usage {
     pub used_bytes: u64,
 }
 
+impl Client {
+    /// Makes an arena of buffers, with no section yet.
+    pub fn arena(&self) -> Arena {
+        Arena::new(self)
+    }
+}
+
 impl Arena {
     /// Makes an arena without sections.
     pub fn new(client: &Client) -> Arena {

@@ -32,15 +32,16 @@
 mod any;
 mod coherent;
 mod incoherent;
+mod kind;
 mod model;
 
 pub use any::AnyMemory;
 pub use coherent::{Coherent, Uncached};
 pub use incoherent::{Incoherent, NoFlush};
+pub use kind::{MemoryKind, UnknownMode};
 pub use model::{Device, DeviceView, Model};
 
 use crate::sync::AtomicU64;
-use unrack_units::nearest;
 
 /// Bytes of a cache line: the unit that is written back, dropped, and owned.
 pub const LINE: usize = 64;
@@ -91,46 +92,6 @@ pub trait SharedMemory: Clone + Send + Sync + 'static {
         }
     }
 }
-
-/// Kind of memory, chosen at run time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum MemoryKind {
-    Coherent,
-    Incoherent,
-    Uncached,
-    Model,
-}
-
-impl std::fmt::Display for MemoryKind {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str(match self {
-            MemoryKind::Coherent => "coherent",
-            MemoryKind::Incoherent => "incoherent",
-            MemoryKind::Uncached => "uncached",
-            MemoryKind::Model => "model",
-        })
-    }
-}
-
-impl std::str::FromStr for MemoryKind {
-    type Err = UnknownMode;
-
-    fn from_str(text: &str) -> Result<MemoryKind, UnknownMode> {
-        match text {
-            "coherent" => Ok(MemoryKind::Coherent),
-            "incoherent" => Ok(MemoryKind::Incoherent),
-            "uncached" => Ok(MemoryKind::Uncached),
-            "model" => Ok(MemoryKind::Model),
-            _ => Err(UnknownMode(nearest::hint(text, &["coherent", "incoherent", "uncached", "model"]))),
-        }
-    }
-}
-
-/// Error for a name that is no [`MemoryKind`], with a hint at the nearest one.
-#[derive(Debug, thiserror::Error)]
-#[error("unknown kind of memory access{0}")]
-pub struct UnknownMode(String);
 
 /// Returns the address of the first line of a range, and the number of lines that the range touches.
 fn lines(at: *const u8, bytes: usize) -> (*const u8, usize) {

@@ -1,6 +1,6 @@
 //! Connection to the manager: to the first one and to those that follow it.
 
-use super::Error;
+use super::error::Error;
 use crate::bells::Bells;
 use crate::socket;
 use crate::wire::{self, ClientId, Denied, Hello, Incoming, Welcome};
@@ -41,6 +41,8 @@ impl Limit {
     }
 }
 
+/// Longest time that the manager may take for a request that depends on no other process.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause before connecting again to a manager that has not accepted earlier connections.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -67,7 +69,7 @@ pub(super) fn connect(path: &Path, limit: Limit) -> Result<OwnedFd, Error> {
     socket::check_peer(path, &made)?;
     rustix::io::ioctl_fionbio(&made, false).map_err(failed)?;
     // A manager that is stopped does not read; no thread waits for it for ever.
-    sockopt::set_socket_timeout(&made, sockopt::Timeout::Send, Some(super::PATIENCE)).map_err(failed)?;
+    sockopt::set_socket_timeout(&made, sockopt::Timeout::Send, Some(PATIENCE)).map_err(failed)?;
     Ok(made)
 }
 

@@ -7,69 +7,45 @@
 //! |---|---|
 //! | [`connect`] | how a process connects |
 //! | [`link`] | requests and their replies; the thread that reads |
+//! | [`inner`] | what channels, services and segments keep alive of a connection |
 //! | [`channel`] | a pair of processes: queue area, bells, granted segments, the end of the peer |
+//! | [`channel_link`] | state of a channel, as the thread that reads changes it |
+//! | [`segment`] | a part of the pool that was leased |
 //! | [`start`] | start of a manager on demand |
-//! | [`service`] | a registered name, and the clients that ask for it |
+//! | [`service`] | a registered name; [`offers`]: the clients that ask for it |
+//! | [`error`] | reasons why requests fail |
 
 mod channel;
+mod channel_link;
 mod connect;
+mod error;
+mod inner;
 mod link;
+mod offers;
+mod segment;
 mod service;
 mod start;
 
 pub(crate) use channel::Grantee;
 pub use channel::{Channel, Pin};
+pub use channel_link::Greeting;
+pub use error::Error;
+pub(crate) use link::Counter;
+pub use segment::Segment;
 pub use service::{Offer, Service};
 
 use crate::bells::{Bell, Bells};
 use crate::cache_control::AnyMemory;
 use crate::process::Maker;
 use crate::space::Space;
-use crate::wire::{self, ClientId, Denied, Extent, ListingEntry, MOST_PASSED, Reply, Request, Welcome};
-use connect::Connecting;
+use crate::wire::{self, ClientId, ListingEntry, MOST_PASSED, Reply, Request, Welcome};
+use connect::{Connecting, PATIENCE};
+use inner::Inner;
 use link::{Link, Replied};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use rustix::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
-
-/// Longest time that the manager may take for a request that depends on no other process.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Reason why a request to the pool failed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("no manager serves the pool at {}: start one with `unrack pool serve --socket {}`", .0.display(), .0.display())]
-    NoManager(PathBuf),
-    #[error("cannot connect to the pool at {}: {error}", path.display())]
-    Connect { path: PathBuf, error: std::io::Error },
-    #[error("the socket at {} does not speak the pool's protocol: name the socket of a pool", .0.display())]
-    NotAPool(PathBuf),
-    #[error(transparent)]
-    Denied(#[from] Denied),
-    #[error("the manager of the pool is gone, and no other has taken over")]
-    ManagerGone,
-    #[error("this program serves {0:?} already: use another name")]
-    Registered(String),
-    #[error("cannot start a manager of the pool, `{program} pool serve`: {error}")]
-    Start { program: String, error: std::io::Error },
-    #[error("cannot send to the manager of the pool: {0}")]
-    Send(std::io::Error),
-    #[error("no answer within {0:?}")]
-    TimedOut(Duration),
-    #[error("the manager of the pool at {} does not answer within {after:?}: it is stopped, or has no processor", path.display())]
-    Silent { path: PathBuf, after: Duration },
-    #[error(transparent)]
-    Untrusted(#[from] crate::socket::Untrusted),
-    #[error(
-        "this connection was made before a fork, by the parent process: a child by fork must connect for itself"
-    )]
-    Forked,
-    #[error("cannot map the pool's memory: {0}")]
-    Map(std::io::Error),
-    #[error("at most {MOST_PASSED} descriptors can be passed beside a greeting")]
-    Descriptors,
-}
 
 /// Connection to the manager. Dropping the last clone ends all that came by it: segments, services, channels.
 ///
@@ -78,19 +54,6 @@ pub enum Error {
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
-}
-
-/// Source of the number of bytes of an arena's buffers in use. The thread that reads the manager's messages calls
-/// it, so an implementation must not keep alive anything that asks the manager when it is dropped.
-pub(crate) trait Counter: Send + Sync {
-    /// Returns the bytes of buffers in use.
-    fn used_bytes(&self) -> u64;
-}
-
-/// Part of a connection that channels, services and arenas keep alive.
-pub(crate) struct Inner {
-    link: Arc<Link>,
-    reader: std::sync::Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
 impl Client {
@@ -134,7 +97,7 @@ impl Client {
             let link = link.clone();
             move || link.read()
         });
-        let reader = std::sync::Mutex::new(Some(reader.map_err(Error::Map)?));
+        let reader = Mutex::new(Some(reader.map_err(Error::Map)?));
         Ok(Client { inner: Arc::new(Inner { link, reader }) })
     }
 
@@ -203,11 +166,6 @@ impl Client {
         }
     }
 
-    /// Makes an arena of buffers, with no section yet.
-    pub fn arena(&self) -> crate::Arena {
-        crate::Arena::new(self)
-    }
-
     /// Asks all processes how many bytes of their buffers are in use. They answer soon; [`list`](Client::list)
     /// then shows it.
     ///
@@ -261,38 +219,8 @@ impl Client {
     /// If the pool or the machine is full.
     pub fn lease(&self, sections: u32) -> Result<Segment, Error> {
         match self.inner.link.ask(&Request::Lease { sections }, &[], PATIENCE)? {
-            Replied::Leased(extent) => Ok(Segment { extent, client: self.inner.clone() }),
+            Replied::Leased(extent) => Ok(Segment::new(self.inner.clone(), extent)),
             _ => Err(Error::ManagerGone),
-        }
-    }
-}
-
-/// Greeting that one side sends the other when a channel is opened.
-#[derive(Debug)]
-pub struct Greeting {
-    pub bytes: Vec<u8>,
-    pub passed: Vec<OwnedFd>,
-}
-
-impl Inner {
-    fn ask(&self, request: Request) -> Result<Reply, Error> {
-        match self.link.ask(&request, &[], PATIENCE)? {
-            Replied::Plain(reply) => Ok(reply),
-            _ => Err(Error::ManagerGone),
-        }
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        let reader = self.reader.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if !self.link.maker().is_here() {
-            // The thread is the parent's.
-            return std::mem::forget(reader);
-        }
-        self.link.close();
-        if let Some(reader) = reader {
-            let _ = reader.join();
         }
     }
 }
@@ -303,36 +231,4 @@ fn own_name() -> String {
     let name = Path::new(&program).file_name().unwrap_or_default().to_string_lossy();
     let name: String = name.chars().filter(|c| !c.is_control()).take(wire::MOST_NAME / 4).collect();
     if name.trim().is_empty() { "program".into() } else { name.trim().into() }
-}
-
-/// Segment that this process leased. Dropping it releases it.
-pub struct Segment {
-    extent: Extent,
-    client: Arc<Inner>,
-}
-
-impl Segment {
-    /// Returns the segment's place in the pool.
-    pub fn extent(&self) -> Extent {
-        self.extent
-    }
-
-    /// Returns the address of the first byte; all bytes are readable and writable until the segment is dropped.
-    pub fn base(&self) -> *mut u8 {
-        self.client.link.space().pointer(self.extent.offset)
-    }
-
-    /// Returns a descriptor of the segment's file, to pass to a process that is no client of the pool; none if the segment
-    /// lies in a device. The file stays what it is for whoever has it: it is never leased again.
-    pub fn descriptor(&self) -> Option<OwnedFd> {
-        self.client.link.segment(self.extent.offset)
-    }
-}
-
-impl Drop for Segment {
-    fn drop(&mut self) {
-        // SAFETY: users of the segment borrowed it, or their own contract says that they are done.
-        unsafe { self.client.link.remove_segment(self.extent) };
-        self.client.link.give_up(Request::Release { offset: self.extent.offset });
-    }
 }

@@ -1,12 +1,15 @@
 //! Service of this process: a registered name, and the clients that ask for channels.
 
-use super::channel::{Channel, ChannelLink};
-use super::{Error, Greeting, Inner, PATIENCE};
+use super::channel::Channel;
+use super::channel_link::{ChannelLink, Greeting};
+use super::connect::PATIENCE;
+use super::error::Error;
+use super::inner::Inner;
+use super::offers::Waiting;
 use crate::wire::{Accepted, MOST_PASSED, MOST_REASON, PeerProcess, RefusedCaller, Request};
 use rustix::fd::BorrowedFd;
-use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// A registered name. Dropping it frees the name; its channels stay.
 pub struct Service {
@@ -133,72 +136,5 @@ impl Offer {
 impl Drop for Offer {
     fn drop(&mut self) {
         self.refuse_with(0, "nobody answers");
-    }
-}
-
-/// Queue of offers that were not accepted yet.
-#[derive(Default)]
-pub(super) struct Waiting {
-    offers: Mutex<Offers>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct Offers {
-    ended: bool,
-    closed: bool,
-    queue: VecDeque<(Arc<ChannelLink>, Greeting)>,
-}
-
-impl Waiting {
-    /// Adds an offer.
-    pub(super) fn push(&self, link: Arc<ChannelLink>, greeting: Greeting) {
-        self.offers().queue.push_back((link, greeting));
-        self.changed.notify_one();
-    }
-
-    /// Ends the queue since the manager is gone.
-    pub(super) fn end(&self) {
-        self.offers().ended = true;
-        self.changed.notify_all();
-    }
-
-    fn close(&self) {
-        self.offers().closed = true;
-        self.changed.notify_all();
-    }
-
-    fn pop(&self, patience: Duration) -> Result<Option<(Arc<ChannelLink>, Greeting)>, Error> {
-        let deadline = Instant::now().checked_add(patience);
-        let mut offers = self.offers();
-        loop {
-            if offers.closed {
-                return Ok(None);
-            }
-            if let Some(offer) = offers.queue.pop_front() {
-                return Ok(Some(offer));
-            }
-            if offers.ended {
-                return Err(Error::ManagerGone);
-            }
-            offers = match deadline {
-                None => self.changed.wait(offers).unwrap_or_else(PoisonError::into_inner),
-                Some(deadline) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return Ok(None);
-                    }
-                    self.changed.wait_timeout(offers, left).unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
-        }
-    }
-
-    fn take_all(&self) -> VecDeque<(Arc<ChannelLink>, Greeting)> {
-        std::mem::take(&mut self.offers().queue)
-    }
-
-    fn offers(&self) -> MutexGuard<'_, Offers> {
-        self.offers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

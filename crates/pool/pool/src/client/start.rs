@@ -1,6 +1,7 @@
 //! Start of a manager on demand.
 
-use super::{Client, Error};
+use super::Client;
+use super::error::Error;
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
 use std::path::Path;

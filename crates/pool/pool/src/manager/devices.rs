@@ -3,7 +3,7 @@
 //! One descriptor covers all of a device, so that any connected process can reach all of it: its users trust each
 //! other. A manager locks the devices that it uses.
 
-use super::Error;
+use super::error::Error;
 use crate::cache_control::{AnyMemory, MemoryKind as MemoryMode, SharedMemory};
 use crate::interleave::Interleave;
 use crate::space::Space;

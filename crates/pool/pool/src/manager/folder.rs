@@ -1,6 +1,6 @@
 //! Folder whose files are segments.
 
-use super::Error;
+use super::error::Error;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;

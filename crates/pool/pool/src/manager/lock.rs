@@ -4,7 +4,7 @@
 //! process that holds the lock knows that no manager serves the socket, and may replace it. There is nothing to
 //! clean up by hand.
 
-use super::Error;
+use super::error::Error;
 use super::ledger::{Ledger, Record, Shape};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};

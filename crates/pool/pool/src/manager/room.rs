@@ -1,7 +1,8 @@
 //! How much memory there is for a pool that is about to be made.
 
-use super::backing::Store;
-use super::{Backing, Error, Options};
+use super::backing::{Backing, Store};
+use super::error::Error;
+use super::options::Options;
 use crate::SECTION;
 use std::path::{Path, PathBuf};
 use unrack_units::Bytes;

@@ -2,10 +2,12 @@
 
 use super::devices::Devices;
 use super::doorbell::Doorbell;
+use super::error::Error;
 use super::ledger::Process;
 use super::lock::Locked;
+use super::options::Options;
+use super::process;
 use super::state::State;
-use super::{Error, Options, process};
 use crate::cache_control::MemoryKind;
 use crate::wire::{self, Ask, ClientId, Denied, Hello, Incoming, PeerProcess, Request, Welcome};
 use rustix::event::{Timespec, epoll};

@@ -1,8 +1,10 @@
 //! Devices that several hosts share: formatted once, and read by the manager of each host.
 
+use super::backing::Backing;
 use super::devices::{Devices, Lock};
 use super::doorbell::Doorbell;
-use super::{Backing, Error, Options};
+use super::error::Error;
+use super::options::Options;
 use crate::SECTION;
 use crate::cache_control::{Incoherent, MemoryKind};
 use crate::hosts::{self, Identity, Member, Superblock};

@@ -1,9 +1,9 @@
 //! A call: its request, its answer, blocking or as a future.
 
-use super::Client;
 use super::calls::Calls;
-use super::shared::Ended;
-use super::slot::{Message, Slot};
+use super::connection::Connection;
+use super::shared::{Ended, Message};
+use super::slot::Slot;
 use super::stream::Stream;
 use crate::ends::Full;
 use crate::error::Error;
@@ -36,23 +36,27 @@ unsafe impl Sync for Response<'_> {}
 
 impl<'c> Request<'c> {
     #[inline(always)]
-    pub(super) fn new(client: &'c Client, length: usize, room: usize) -> Result<Self, Error> {
-        let (slot, base) = Slot::reserve(client, length.max(room))?;
+    pub(super) fn new(connection: &'c Connection, length: usize, room: usize) -> Result<Self, Error> {
+        let (slot, base) = Slot::reserve(connection, length.max(room))?;
         Ok(Request { slot, base, length, room })
     }
 
     pub(super) fn new_within(
-        client: &'c Client,
+        connection: &'c Connection,
         length: usize,
         room: usize,
         longest: Duration,
     ) -> Result<Self, Error> {
-        let (slot, base) = Slot::reserve_within(client, length.max(room), longest)?;
+        let (slot, base) = Slot::reserve_within(connection, length.max(room), longest)?;
         Ok(Request { slot, base, length, room })
     }
 
-    pub(super) async fn new_async(client: &'c Client, length: usize, room: usize) -> Result<Self, Error> {
-        let (slot, base) = Slot::reserve_async(client, length.max(room)).await?;
+    pub(super) async fn new_async(
+        connection: &'c Connection,
+        length: usize,
+        room: usize,
+    ) -> Result<Self, Error> {
+        let (slot, base) = Slot::reserve_async(connection, length.max(room)).await?;
         Ok(Request { slot, base, length, room })
     }
 
@@ -84,7 +88,7 @@ impl<'c> Request<'c> {
     /// If the window has no room until the deadline.
     #[inline(always)]
     pub fn start(mut self, method: impl Into<Method>) -> Result<Pending<'c>, Error> {
-        self.slot.post_in_window(method.into().0, (self.length, self.room))?;
+        self.slot.post(Kind::Call, method.into().0, (self.length, self.room))?;
         Ok(Pending { slot: Some(self.slot) })
     }
 
@@ -172,10 +176,10 @@ impl<'c> Pending<'c> {
     /// As [`Request::call`]; the call itself if there is no answer yet.
     pub fn try_wait(mut self) -> Result<Result<Response<'c>, Error>, Pending<'c>> {
         let slot = self.take();
-        if !slot.client.shared.is_here() {
+        if !slot.connection.shared.is_here() {
             return Ok(slot.finish(Err(Ended::Forked)).map(Response::new));
         }
-        match slot.client.shared.glance(slot.index()) {
+        match slot.connection.shared.glance(slot.index()) {
             true => Ok(slot.finish(Ok(())).map(Response::new)),
             false => Err(Pending { slot: Some(slot) }),
         }
@@ -193,7 +197,7 @@ impl<'c> Future for Pending<'c> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let slot = this.slot.as_ref().expect("a future is not polled when it is done");
-        let shared = &*slot.client.shared;
+        let shared = &*slot.connection.shared;
         if !shared.is_here() {
             return Poll::Ready(this.take().finish(Err(Ended::Forked)).map(Response::new));
         }
@@ -210,7 +214,7 @@ impl<'c> Future for Pending<'c> {
                     (calls.answered(slot.index()).is_some(), earlier)
                 };
                 let (answered, earlier) = register(&mut shared.calls());
-                slot.client.reactor.attend(earlier)?;
+                slot.connection.reactor.attend(earlier)?;
                 if !answered {
                     return Poll::Pending;
                 }

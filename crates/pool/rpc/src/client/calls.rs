@@ -1,7 +1,8 @@
 //! Calls that threads of a process have under way, behind one lock: slots, buffers, waiting tasks.
 
 use super::road::Buffers;
-use crate::ends::{self, Caller, Change};
+use super::window::Limit;
+use crate::ends::{self, Caller, Change, Full};
 use crate::error::Error;
 use crate::queue::entry::{Kind, MOST_BYTES};
 use std::ops::ControlFlow;
@@ -112,16 +113,25 @@ impl Calls {
         }
     }
 
-    /// Returns whether there is room for the request of a slot.
+    /// Sends the request of a slot, if the queue has room for it, and the window, in which it then counts.
+    ///
+    /// # Errors
+    /// If there is no room: nothing was sent.
     #[inline(always)]
-    pub(super) fn can_send(&self, slot: u16) -> bool {
-        !self.caller.is_full() && self.caller.is_settled(slot)
-    }
-
-    /// Sends the request of a slot, for which there must be room.
-    pub(super) fn send(&mut self, slot: u16, what: (Kind, u16, u32), (length, room): (usize, usize)) {
+    pub(super) fn post(
+        &mut self,
+        slot: u16,
+        what: (Kind, u16, u32),
+        (length, room): (usize, usize),
+        window: Option<&Limit>,
+    ) -> Result<(), Full> {
+        let has_room = !self.caller.is_full() && self.caller.is_settled(slot);
+        if !has_room || window.is_some_and(|window| !window.enter()) {
+            return Err(Full);
+        }
         self.caller.post(slot, what, length, room).expect("there is room");
         self.unrung = true;
+        Ok(())
     }
 
     /// Returns `Some` if the call of a slot is answered.
@@ -131,7 +141,7 @@ impl Calls {
     }
 
     /// Takes the answers that have come, up to the one of slot `mine`. Returns whether any belongs to other
-    /// callers, which have to be told. Later answers are left to their own callers: a caller that took all of
+    /// callers, which have to be woken. Later answers are left to their own callers: a caller that took all of
     /// them would send its next requests only then, and it and the server would alternate instead of working in
     /// parallel.
     #[inline(always)]

@@ -2,18 +2,33 @@
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`road`] | the transport, a pool or TCP: where calls go, and buffers come from |
-//! | [`shared`] | a pair of queues that threads share, and waiting for answers |
-//! | [`calls`] | the calls that threads have under way: slots, buffers, waiting tasks |
-//! | [`sleepers`] | threads that sleep until answers are taken |
-//! | [`window`] | how many calls a connection has under way |
-//! | [`slot`] | a slot: the state of a call from request to answer |
+//! | [`options`] | configuration |
 //! | [`call`] | a call: its request, its answer, blocking or as a future |
 //! | [`stream`] | an answer in parts |
+//! | [`slot`] | a slot: the state of a call from request to answer |
+//! | [`connection`] | what the calls of a connection share |
 //! | [`reactor`] | the thread that waits for tasks, which do not block |
+//! | [`shared`] | a pair of queues that threads share, and waiting for answers |
+//! | [`sleepers`] | threads that sleep until answers are taken |
+//! | [`calls`] | the calls that threads have under way: slots, buffers, waiting tasks |
+//! | [`window`] | how many calls a connection has under way |
+//! | [`road`] | the transport, a pool or TCP: where calls go, and buffers come from |
+//!
+//! Each module uses those below it only. A request passes these functions on its way into the queue:
+//!
+//! | function | why it is there |
+//! |---|---|
+//! | [`Request::start`] | public: ends the writing of the request, and gives the call that is under way |
+//! | `Slot::post` | knows connection and window of the call, and waits if there is no room; inlined |
+//! | `Shared::post` | locks the calls, and rings a server that sleeps; compiled once, because of its result (see [`slot`]) |
+//! | `Calls::post` | checks queue and window in one step under the lock; three callers, of which one blocks and one is a task |
+//! | [`Caller::post`](crate::ends::Caller::post) | slots and generations: publishes the buffer, and keeps what the answer is checked against |
+//! | [`Sender::send`](crate::queue::Sender::send) | writes the line, with its arrival flags |
 
 mod call;
 mod calls;
+mod connection;
+mod options;
 mod reactor;
 mod road;
 mod shared;
@@ -23,46 +38,17 @@ mod stream;
 mod window;
 
 pub use call::{Pending, Request, Response};
+pub use options::Options;
 pub use stream::{Stream, StreamPart};
 pub use window::Window;
 
 use crate::error::Error;
 use crate::view::View;
-use crate::wait::Waiting;
-use reactor::Reactor;
-use shared::Shared;
+use connection::Connection;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
-
-/// Configuration of a client.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Trade-off while waiting for answers.
-    pub waiting: Waiting,
-    /// Number of calls beyond one that a connection has under way.
-    pub window: Window,
-    /// Longest time that a call may take. `None`: as long as the server lives.
-    pub deadline: Option<Duration>,
-    /// Time without an answer after which a call is sent again. The server runs it only once.
-    pub resend: Option<Duration>,
-    /// Longest time that the service may take to accept the connection; over TCP, also the time to try again when
-    /// it broke.
-    pub patience: Duration,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            waiting: Waiting::Adaptive,
-            window: Window::Fixed(16),
-            deadline: None,
-            resend: None,
-            patience: Duration::from_secs(5),
-        }
-    }
-}
 
 /// A connection to a service. It belongs to the process that made it: in a child made by `fork` its calls end with
 /// [`Forked`](unrack_pool::Error::Forked), and dropping it, or what came by it, does not affect the parent. What the parent is
@@ -71,11 +57,9 @@ impl Default for Options {
 /// Threads may share it, or have [connections](Client::connection) of their own, which
 /// use the same queues.
 pub struct Client {
-    shared: Arc<Shared>,
-    reactor: Arc<Reactor>,
-    connection: u16,
+    connection: Connection,
+    /// Number of the connection that was made last over the same queues.
     numbers: Arc<AtomicU16>,
-    window: window::Limit,
 }
 
 impl Client {
@@ -90,22 +74,14 @@ impl Client {
     /// If there is no pool, no server at the address, or no such service; if it refuses, speaks another version,
     /// or does not answer in time.
     pub fn connect(pool: impl AsRef<Path>, service: &str, options: Options) -> Result<Client, Error> {
-        let window = window::Limit::new(options.window);
-        let shared = Arc::new(Shared::connect(pool.as_ref(), service, options)?);
-        let reactor = Arc::new(Reactor::new(&shared));
-        Ok(Client { shared, reactor, connection: 0, numbers: Arc::default(), window })
+        let connection = Connection::open(pool.as_ref(), service, options)?;
+        Ok(Client { connection, numbers: Arc::default() })
     }
 
     /// Returns another connection to the same service over the same queues, with a window of its own.
     pub fn connection(&self) -> Client {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        Client {
-            shared: self.shared.clone(),
-            reactor: self.reactor.clone(),
-            connection: number % crate::queue::entry::MOST_CONNECTIONS,
-            numbers: self.numbers.clone(),
-            window: window::Limit::new(self.shared.options().window),
-        }
+        Client { connection: self.connection.with_number(number), numbers: self.numbers.clone() }
     }
 
     /// Reserves a request of `bytes` bytes, to be written in place. The answer may be equally long.
@@ -114,7 +90,7 @@ impl Client {
     /// If it is too long, the pool is full, or all calls that the server takes are under way until the deadline.
     #[inline(always)]
     pub fn request(&self, bytes: usize) -> Result<Request<'_>, Error> {
-        Request::new(self, bytes, bytes)
+        Request::new(&self.connection, bytes, bytes)
     }
 
     /// Reserves a request as [`request`](Client::request) does, with room for an answer of `room` bytes.
@@ -123,7 +99,7 @@ impl Client {
     /// As [`request`](Client::request).
     #[inline(always)]
     pub fn request_with_room(&self, bytes: usize, room: usize) -> Result<Request<'_>, Error> {
-        Request::new(self, bytes, room)
+        Request::new(&self.connection, bytes, room)
     }
 
     /// Reserves a request as [`request_with_room`](Client::request_with_room) does, and waits for at most `longest` while all
@@ -132,7 +108,7 @@ impl Client {
     /// # Errors
     /// As [`request`](Client::request).
     pub fn request_within(&self, bytes: usize, room: usize, longest: Duration) -> Result<Request<'_>, Error> {
-        Request::new_within(self, bytes, room, longest)
+        Request::new_within(&self.connection, bytes, room, longest)
     }
 
     /// Reserves a request as [`request`](Client::request) does, without blocking the thread while all calls that
@@ -141,7 +117,7 @@ impl Client {
     /// # Errors
     /// As [`request`](Client::request).
     pub async fn request_async(&self, bytes: usize) -> Result<Request<'_>, Error> {
-        Request::new_async(self, bytes, bytes).await
+        Request::new_async(&self.connection, bytes, bytes).await
     }
 
     /// Reserves a request as [`request_async`](Client::request_async) does, with room for an answer of `room`
@@ -150,12 +126,12 @@ impl Client {
     /// # Errors
     /// As [`request`](Client::request).
     pub async fn request_with_room_async(&self, bytes: usize, room: usize) -> Result<Request<'_>, Error> {
-        Request::new_async(self, bytes, room).await
+        Request::new_async(&self.connection, bytes, room).await
     }
 
     /// Returns whether the server can lend memory: over a pool, not over TCP.
     pub fn shares_memory(&self) -> bool {
-        self.shared.shares_memory()
+        self.connection.shared.shares_memory()
     }
 
     /// Returns bytes that the server lends to its clients ([`Server::lend`](crate::Server::lend)), by the offset
@@ -163,12 +139,12 @@ impl Client {
     /// meanwhile.
     #[inline]
     pub fn lent(&self, offset: u64, bytes: usize) -> Option<View<'_>> {
-        self.shared.lent(offset, bytes)
+        self.connection.shared.lent(offset, bytes)
     }
 
     /// Returns the server's process and the name it gave itself.
     pub fn peer(&self) -> &unrack_pool::wire::PeerProcess {
-        self.shared.peer()
+        self.connection.shared.peer()
     }
 
     /// Checks that this process made the connection, and no parent of it.
@@ -176,11 +152,11 @@ impl Client {
     /// # Errors
     /// [`Forked`](unrack_pool::Error::Forked).
     pub fn check_process(&self) -> Result<(), Error> {
-        self.shared.check()
+        self.connection.shared.check()
     }
 
     /// Returns the number of calls that the queues take at a time.
     pub fn slots(&self) -> usize {
-        self.shared.slots()
+        self.connection.shared.slots()
     }
 }

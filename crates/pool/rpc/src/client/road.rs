@@ -1,7 +1,6 @@
-//! Transport of calls and source of their buffers: a pool, or TCP. A client that connects knows which; later a
-//! branch tells, which is always predicted.
+//! Transport of calls and source of their buffers: a pool, or TCP. A client knows which once it is connected; later a
+//! predictable branch selects it.
 
-use super::Options;
 use crate::ends::{Caller, Layout};
 use crate::error::Error;
 use crate::greeting::{Greeting, VERSION};
@@ -10,6 +9,7 @@ use crate::tcp::memory::{Heap, NoBuffer};
 use crate::view::View;
 use crate::wait::Pause;
 use std::path::Path;
+use std::time::Duration;
 use unrack_pool::arena::{Arena, Buffer, Cache};
 use unrack_pool::cache_control::{AnyMemory, Coherent, MemoryKind, SharedMemory};
 use unrack_pool::wire::{Access, Cause, PeerProcess};
@@ -40,13 +40,13 @@ pub(super) struct Connected {
 
 impl Connected {
     /// Connects to a service at the first of several places where it is: a pool, or a TCP address.
-    pub(super) fn to(places: &Path, service: &str, options: &Options) -> Result<Connected, Error> {
+    pub(super) fn to(places: &Path, service: &str, patience: Duration) -> Result<Connected, Error> {
         let listed =
             places.to_str().filter(|text| [",tcp://", ",tls://"].iter().any(|next| text.contains(next)));
-        let Some(listed) = listed else { return Connected::to_one(places, service, options) };
+        let Some(listed) = listed else { return Connected::to_one(places, service, patience) };
         let mut last = None;
         for place in listed.split(',') {
-            match Connected::to_one(Path::new(place), service, options) {
+            match Connected::to_one(Path::new(place), service, patience) {
                 Err(error) if is_elsewhere(&error) => last = Some(error),
                 ended => return ended,
             }
@@ -55,18 +55,18 @@ impl Connected {
     }
 
     /// Connects to a service of a pool or at a TCP address.
-    fn to_one(place: &Path, service: &str, options: &Options) -> Result<Connected, Error> {
+    fn to_one(place: &Path, service: &str, patience: Duration) -> Result<Connected, Error> {
         match crate::tcp::address(place) {
-            Some(address) => Connected::over_tcp(address, service, options),
-            None => Connected::over_pool(place, service, options),
+            Some(address) => Connected::over_tcp(address, service, patience),
+            None => Connected::over_pool(place, service, patience),
         }
     }
 
-    fn over_pool(pool: &Path, service: &str, options: &Options) -> Result<Connected, Error> {
-        let pool = unrack_pool::Client::connect_in_time(pool, options.patience)?;
+    fn over_pool(pool: &Path, service: &str, patience: Duration) -> Result<Connected, Error> {
+        let pool = unrack_pool::Client::connect_in_time(pool, patience)?;
         let lines = Layout::fitting(pool.pool().queue_bytes as usize).map_or(0, Layout::lines);
         let hello = Greeting::new(lines).to_bytes();
-        let (channel, answer) = match pool.open(service, &hello, BELL, &[], options.patience) {
+        let (channel, answer) = match pool.open(service, &hello, BELL, &[], patience) {
             Ok(opened) => opened,
             Err(error) => return Err(refused(error, service)),
         };
@@ -87,8 +87,8 @@ impl Connected {
         Ok(Connected { road: Road::Pool { channel, pool }, caller, buffers: Buffers::Arena(arena.cache()) })
     }
 
-    fn over_tcp(address: &str, service: &str, options: &Options) -> Result<Connected, Error> {
-        let (link, heap) = Link::connect(address, service, options)?;
+    fn over_tcp(address: &str, service: &str, patience: Duration) -> Result<Connected, Error> {
+        let (link, heap) = Link::connect(address, service, patience)?;
         let peer = link.peer().to_string();
         let (area, layout) = (link.local().area(), link.local().layout());
         // SAFETY: the area exists as long as the link, which is dropped after the caller, and was zero.

@@ -3,11 +3,10 @@
 //! A waiting thread takes answers for all, so none depends on another thread being awake. While polling, each
 //! thread looks for itself; [`sleepers`](super::sleepers) says how they sleep.
 
-use super::Options;
 use super::calls::Calls;
+use super::options::Options;
 use super::road::{Connected, Road};
 use super::sleepers::{Place, Sleepers};
-use super::slot::Message;
 use super::window::Limit;
 use crate::ends::{CallerBuffer, Full};
 use crate::error::Error;
@@ -48,6 +47,9 @@ pub(super) struct Shared {
 /// Time to sleep before a server that could not be woken is rung for again, at first and at most.
 const RING_AGAIN: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
 
+/// Address of a message, and its bytes.
+pub(super) type Message = (NonNull<u8>, usize);
+
 /// Number that is no slot's.
 pub(super) const NOBODY: u16 = u16::MAX;
 
@@ -63,7 +65,7 @@ pub(super) enum Ended {
 impl Shared {
     /// Connects to a service of a pool or at a TCP address.
     pub(super) fn connect(place: &Path, service: &str, options: Options) -> Result<Shared, Error> {
-        let Connected { road, caller, buffers } = Connected::to(place, service, &options)?;
+        let Connected { road, caller, buffers } = Connected::to(place, service, options.patience)?;
         let slots = caller.lines();
         Ok(Shared {
             maker: Maker::this_process(),
@@ -162,10 +164,7 @@ impl Shared {
             return Err(Full);
         }
         let mut calls = self.calls();
-        if !calls.can_send(slot) || window.is_some_and(|window| !window.enter(&mut calls)) {
-            return Err(Full);
-        }
-        calls.send(slot, what, bytes);
+        calls.post(slot, what, bytes, window)?;
         drop(calls);
         if self.road.is_seen_asleep() {
             self.ring();
@@ -272,9 +271,9 @@ impl Shared {
 
     /// Uncounts a call in its window, or one without a slot, and tells the callers that wait for room.
     #[inline(always)]
-    fn leave(&self, mut calls: Guard<'_, Calls>, window: Option<&Limit>) {
+    fn leave(&self, calls: Guard<'_, Calls>, window: Option<&Limit>) {
         if let Some(window) = window {
-            window.leave(&mut calls);
+            window.leave();
         }
         let sought = calls.is_room_sought();
         drop(calls);

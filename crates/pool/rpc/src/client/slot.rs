@@ -6,8 +6,8 @@
 //! whole: a load wider than the stores it reads waits until all earlier stores are globally visible, among them
 //! those of the request.
 
-use super::Client;
-use super::shared::{Ended, Shared};
+use super::connection::Connection;
+use super::shared::{Ended, Message, Shared};
 use super::window::Limit;
 use crate::ends::Full;
 use crate::error::Error;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// A slot with its buffer, given back when it is dropped. Two words, which are passed in registers.
 pub(super) struct Slot<'c> {
-    pub client: &'c Client,
+    pub connection: &'c Connection,
     /// The index, [`COUNTED`] and [`TIMED`].
     index: u64,
 }
@@ -29,59 +29,59 @@ const COUNTED: u64 = 1 << 32;
 /// Flag of `Slot::index`: the call has a deadline of its own.
 const TIMED: u64 = 1 << 33;
 
-/// Address of a message, and its bytes.
-pub(super) type Message = (NonNull<u8>, usize);
-
 impl<'c> Slot<'c> {
     /// Reserves a slot; returns it and the address of its buffer.
     #[inline(always)]
-    pub(super) fn reserve(client: &'c Client, bytes: usize) -> Result<(Slot<'c>, NonNull<u8>), Error> {
-        let shared = &*client.shared;
+    pub(super) fn reserve(
+        connection: &'c Connection,
+        bytes: usize,
+    ) -> Result<(Slot<'c>, NonNull<u8>), Error> {
+        let shared = &*connection.shared;
         let reserved = match shared.reserve(bytes) {
             Some(reserved) => Ok(reserved),
             None => shared.reserve_later(bytes, None),
         };
         match reserved {
-            Ok((index, base)) => Ok((Slot { client, index: u64::from(index) }, base)),
+            Ok((index, base)) => Ok((Slot { connection, index: u64::from(index) }, base)),
             Err(error) => Err(*error),
         }
     }
 
     /// Reserves a slot as [`reserve`](Slot::reserve) does, and waits for at most `longest`.
     pub(super) fn reserve_within(
-        client: &'c Client,
+        connection: &'c Connection,
         bytes: usize,
         longest: Duration,
     ) -> Result<(Slot<'c>, NonNull<u8>), Error> {
-        let shared = &*client.shared;
+        let shared = &*connection.shared;
         let (index, base) = match shared.reserve(bytes) {
             Some(reserved) => reserved,
             None => shared.reserve_later(bytes, Some(longest)).map_err(|error| *error)?,
         };
-        Ok((Slot { client, index: u64::from(index) }, base))
+        Ok((Slot { connection, index: u64::from(index) }, base))
     }
 
     /// Reserves a slot as [`reserve`](Slot::reserve) does, without blocking the thread until one is free.
     pub(super) async fn reserve_async(
-        client: &'c Client,
+        connection: &'c Connection,
         bytes: usize,
     ) -> Result<(Slot<'c>, NonNull<u8>), Error> {
-        let deadline = client.shared.options().deadline.map(|deadline| Instant::now() + deadline);
-        poll_fn(|context| Slot::poll_reserve(client, context, bytes, deadline)).await
+        let deadline = connection.shared.options().deadline.map(|deadline| Instant::now() + deadline);
+        poll_fn(|context| Slot::poll_reserve(connection, context, bytes, deadline)).await
     }
 
     fn poll_reserve(
-        client: &'c Client,
+        connection: &'c Connection,
         context: &mut Context<'_>,
         bytes: usize,
         deadline: Option<Instant>,
     ) -> Poll<Result<(Slot<'c>, NonNull<u8>), Error>> {
-        let shared = &*client.shared;
+        let shared = &*connection.shared;
         shared.check()?;
         let gone = shared.gone();
         let mut calls = shared.calls();
         if let Some((index, base)) = calls.reserve(bytes)? {
-            return Poll::Ready(Ok((Slot { client, index: u64::from(index) }, base)));
+            return Poll::Ready(Ok((Slot { connection, index: u64::from(index) }, base)));
         }
         let over = deadline.is_some_and(|deadline| Instant::now() >= deadline);
         let earlier = calls.seek_room(context.waker(), deadline);
@@ -90,7 +90,7 @@ impl<'c> Slot<'c> {
             Some(cause) => Poll::Ready(Err(shared.no_slot(Ended::Gone(cause)))),
             None if over => Poll::Ready(Err(shared.no_slot(Ended::TimeOver))),
             None => {
-                client.reactor.attend(earlier)?;
+                connection.reactor.attend(earlier)?;
                 Poll::Pending
             }
         }
@@ -102,58 +102,44 @@ impl<'c> Slot<'c> {
         self.index as u16
     }
 
-    /// Sends a request, and rings if the server sleeps.
+    /// Sends a request once there is room, and rings if the server sleeps. A call counts in the window; other requests
+    /// do not.
     #[inline(always)]
     pub(super) fn post(&mut self, kind: Kind, method: u32, bytes: (usize, usize)) -> Result<(), Error> {
-        self.post_within(None, (kind, self.client.connection, method), bytes)
-    }
-
-    /// Sends the request of a call as [`post`](Slot::post) does, once the window has room for it.
-    #[inline(always)]
-    pub(super) fn post_in_window(&mut self, method: u32, bytes: (usize, usize)) -> Result<(), Error> {
-        let client = self.client;
-        self.post_within(Some(&client.window), (Kind::Call, client.connection, method), bytes)?;
-        self.index |= COUNTED;
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn post_within(
-        &mut self,
-        window: Option<&Limit>,
-        what: (Kind, u16, u32),
-        bytes: (usize, usize),
-    ) -> Result<(), Error> {
-        let shared = &*self.client.shared;
-        match shared.post(self.index(), what, bytes, window) {
-            Ok(()) => Ok(()),
-            Err(Full) => post_later(shared, self.index, window, what, bytes).map_err(|error| *error),
+        let Connection { shared, window, number, .. } = self.connection;
+        let (window, what) = ((kind == Kind::Call).then_some(window), (kind, *number, method));
+        if let Err(Full) = shared.post(self.index(), what, bytes, window) {
+            post_later(shared, self.index, window, what, bytes).map_err(|error| *error)?;
         }
+        if kind == Kind::Call {
+            self.index |= COUNTED;
+        }
+        Ok(())
     }
 
-    /// Sends the request as [`post_in_window`](Slot::post_in_window) does, but only if there is room for it now.
+    /// Sends the request of a call as [`post`](Slot::post) does, but only if there is room for it now.
     pub(super) fn try_post(&mut self, method: u32, bytes: (usize, usize)) -> Result<(), Full> {
-        let client = self.client;
-        let what = (Kind::Call, client.connection, method);
-        client.shared.post(self.index(), what, bytes, Some(&client.window))?;
+        let connection = self.connection;
+        let what = (Kind::Call, connection.number, method);
+        connection.shared.post(self.index(), what, bytes, Some(&connection.window))?;
         self.index |= COUNTED;
         Ok(())
     }
 
-    /// Sends the request as [`post_in_window`](Slot::post_in_window) does, without blocking the thread.
+    /// Sends the request of a call as [`post`](Slot::post) does, without blocking the thread.
     pub(super) fn poll_post(
         &mut self,
         context: &mut Context<'_>,
         method: u32,
         bytes: (usize, usize),
     ) -> Poll<Result<(), Error>> {
-        let (client, index) = (self.client, self.index());
-        let shared = &*client.shared;
+        let (connection, index) = (self.connection, self.index());
+        let shared = &*connection.shared;
         shared.check()?;
         let gone = shared.gone();
         let mut calls = shared.calls();
-        if calls.can_send(index) && client.window.enter(&mut calls) {
-            calls.send(index, (Kind::Call, client.connection, method), bytes);
+        let what = (Kind::Call, connection.number, method);
+        if calls.post(index, what, bytes, Some(&connection.window)).is_ok() {
             drop(calls);
             self.index |= COUNTED;
             shared.ring_after_all();
@@ -167,7 +153,7 @@ impl<'c> Slot<'c> {
             Some(cause) => Poll::Ready(Err(error_of(shared, index, Ended::Gone(cause)))),
             None if over => Poll::Ready(Err(error_of(shared, index, Ended::TimeOver))),
             None => {
-                client.reactor.attend(earlier)?;
+                connection.reactor.attend(earlier)?;
                 Poll::Pending
             }
         }
@@ -176,27 +162,27 @@ impl<'c> Slot<'c> {
     /// Gives the call a deadline of its own.
     pub(super) fn set_deadline(&mut self, longest: Duration) {
         // In another process the call is refused when it is made.
-        if self.client.shared.is_here() {
-            self.client.shared.calls().set_deadline(self.index(), longest);
+        if self.connection.shared.is_here() {
+            self.connection.shared.calls().set_deadline(self.index(), longest);
             self.index |= TIMED;
         }
     }
 
     /// Waits for the answer, whatever its status is.
     pub(super) fn wait(&self) -> Result<(), Ended> {
-        wait(&self.client.shared, self.index)
+        wait(&self.connection.shared, self.index)
     }
 
     /// Waits for the answer for at most `longest`, whatever deadline the call has.
     pub(super) fn wait_until(&self, longest: Duration) -> Result<(), Ended> {
-        let shared = &*self.client.shared;
+        let shared = &*self.connection.shared;
         wait_until(shared, self.index(), Some(Instant::now() + longest), shared.options().resend)
     }
 
     /// Waits for the answer for at most `longest`; returns `None` if it has not come by then and the call may
     /// take longer.
     pub(super) fn wait_for(&self, longest: Duration) -> Option<Result<(), Ended>> {
-        let (shared, slot) = (&*self.client.shared, self.index());
+        let (shared, slot) = (&*self.connection.shared, self.index());
         if !shared.is_here() {
             return Some(Err(Ended::Forked));
         }
@@ -212,7 +198,7 @@ impl<'c> Slot<'c> {
     /// Waits for the answer, and returns it.
     #[inline(always)]
     pub(super) fn collect(self) -> Result<(Slot<'c>, Message), Error> {
-        let shared = &*self.client.shared;
+        let shared = &*self.connection.shared;
         let collected = match shared.collect(self.index(), self.window()) {
             Some(message) => Ok(message),
             None => collect_later(shared, self.index, self.window()),
@@ -222,7 +208,7 @@ impl<'c> Slot<'c> {
 
     /// Waits for the answer for at most `longest`, whatever deadline the call has, and returns it.
     pub(super) fn collect_within(self, longest: Duration) -> Result<(Slot<'c>, Message), Error> {
-        let shared = &*self.client.shared;
+        let shared = &*self.connection.shared;
         let waited = self.wait_until(longest);
         let collected = match waited {
             Err(Ended::TimeOver) => Err(Box::new(shared.error_of(Ended::TimeOver, longest))),
@@ -233,7 +219,7 @@ impl<'c> Slot<'c> {
 
     /// Returns the answer, or the error, of a call that is answered or no longer waited for.
     pub(super) fn finish(self, ended: Result<(), Ended>) -> Result<(Slot<'c>, Message), Error> {
-        let collected = finish(&self.client.shared, self.index(), self.window(), ended);
+        let collected = finish(&self.connection.shared, self.index(), self.window(), ended);
         self.with(collected)
     }
 
@@ -253,15 +239,14 @@ impl<'c> Slot<'c> {
     /// Returns the window in which the call counts.
     #[inline(always)]
     fn window(&self) -> Option<&'c Limit> {
-        let client = self.client;
-        (self.index & COUNTED != 0).then_some(&client.window)
+        (self.index & COUNTED != 0).then_some(&self.connection.window)
     }
 }
 
 impl Drop for Slot<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.client.shared.release(self.index(), self.window());
+        self.connection.shared.release(self.index(), self.window());
     }
 }
 
@@ -276,11 +261,8 @@ fn post_later(
 ) -> Result<(), Box<Error>> {
     shared.check().map_err(Box::new)?;
     let slot = index as u16;
-    let posted = shared.wait_for_room(limit(shared, index), |calls| {
-        // The lock is held, so room that is found now is still there when the request is sent.
-        let room = calls.can_send(slot) && window.is_none_or(|window| window.enter(calls));
-        room.then(|| calls.send(slot, what, bytes))
-    });
+    let posted =
+        shared.wait_for_room(limit(shared, index), |calls| calls.post(slot, what, bytes, window).ok());
     posted.map_err(|ended| Box::new(error_of(shared, slot, ended)))?;
     shared.ring_after_all();
     Ok(())

@@ -48,14 +48,14 @@ impl<'c> Stream<'c> {
         (length, room): (usize, usize),
         ahead: usize,
     ) -> Result<Self, Error> {
-        let client = first.client;
+        let connection = first.connection;
         let mut asked = VecDeque::with_capacity(ahead + 2);
         first.post(Kind::Open, method.0, (length, room))?;
         let opener = first.index();
         asked.push_back(first);
         let mut stream = Stream { opener, asked, room, handed: false, ended: false };
         for _ in 0..ahead {
-            let (mut slot, _) = Slot::reserve(client, room)?;
+            let (mut slot, _) = Slot::reserve(connection, room)?;
             slot.post(Kind::Next, u32::from(opener), (0, room))?;
             stream.asked.push_back(slot);
         }
@@ -68,7 +68,7 @@ impl<'c> Stream<'c> {
     /// The server's error, that it is gone, or that the deadline is over.
     pub fn next_part(&mut self) -> Result<Option<StreamPart<'_>>, Error> {
         self.next_part_or(|slot| {
-            let shared = &*slot.client.shared;
+            let shared = &*slot.connection.shared;
             let deadline = shared.options().deadline.unwrap_or_default();
             slot.wait().map_err(|ended| shared.error_of(ended, deadline))
         })
@@ -81,7 +81,7 @@ impl<'c> Stream<'c> {
     /// As [`next_part`](Stream::next_part).
     pub fn next_part_within(&mut self, longest: Duration) -> Result<Option<StreamPart<'_>>, Error> {
         self.next_part_or(|slot| {
-            slot.wait_until(longest).map_err(|ended| slot.client.shared.error_of(ended, longest))
+            slot.wait_until(longest).map_err(|ended| slot.connection.shared.error_of(ended, longest))
         })
     }
 
@@ -92,14 +92,14 @@ impl<'c> Stream<'c> {
         if self.ended {
             return Ok(None);
         }
-        self.asked.front().expect("one is asked for until the end").client.shared.check()?;
+        self.asked.front().expect("one is asked for until the end").connection.shared.check()?;
         if std::mem::take(&mut self.handed) {
             let mut slot = self.asked.pop_front().expect("it was handed out");
             slot.post(Kind::Next, u32::from(self.opener), (0, self.room))?;
             self.asked.push_back(slot);
         }
         let slot = self.asked.front().expect("one is asked for until the end");
-        let shared = &*slot.client.shared;
+        let shared = &*slot.connection.shared;
         wait(slot)?;
         let part = shared.part(slot.index());
         self.ended = !matches!(part, Ok((_, Status::MORE)));
@@ -112,7 +112,7 @@ impl<'c> Stream<'c> {
 impl Drop for Stream<'_> {
     fn drop(&mut self) {
         if let Some(slot) = self.asked.front().filter(|_| !self.ended) {
-            slot.client.shared.close_stream(slot.client.connection, self.opener);
+            slot.connection.shared.close_stream(slot.connection.number, self.opener);
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Sliding window (HydraRPC §5.5): the number of calls that a connection has under way.
 
-use super::calls::Calls;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
@@ -50,10 +49,10 @@ impl Limit {
         }
     }
 
-    /// Counts one more call, if the window has room for it. The calls are locked, so this needs no atomic
+    /// Counts one more call, if the window has room for it. The caller has locked the calls, so this needs no atomic
     /// exchange.
     #[inline]
-    pub(super) fn enter(&self, _: &mut Calls) -> bool {
+    pub(super) fn enter(&self) -> bool {
         let under_way = self.under_way.load(Ordering::Relaxed);
         if under_way > self.now.load(Ordering::Relaxed) {
             return false;
@@ -62,9 +61,9 @@ impl Limit {
         true
     }
 
-    /// Uncounts a call that is done, or given up.
+    /// Uncounts a call that is done, or given up. The caller has locked the calls.
     #[inline]
-    pub(super) fn leave(&self, _: &mut Calls) {
+    pub(super) fn leave(&self) {
         self.under_way.store(self.under_way.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
         if self.window == Window::Adaptive {
             let calls = self.calls.load(Ordering::Relaxed).wrapping_add(1);

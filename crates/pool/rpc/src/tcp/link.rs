@@ -6,7 +6,6 @@ use super::outgoing::Outgoing;
 use super::session::body_of;
 use super::stream::allowed;
 use super::{ANSWER_BYTES, LARGE, Notice, from_bytes};
-use crate::client::Options;
 use crate::error::Error;
 use crate::queue::entry::{ANSWER, Answer, FLAG, REQUEST, Request, Status};
 use crate::queue::{Receiver, Sender};
@@ -55,15 +54,10 @@ struct Shared {
 
 impl Link {
     /// Connects to a service at a host and port. Returns the link and the allocator of its buffers.
-    pub(crate) fn connect(address: &str, service: &str, options: &Options) -> Result<(Link, Heap), Error> {
-        let mut server = Server {
-            address: address.into(),
-            service: service.into(),
-            session: [0; 16],
-            patience: options.patience,
-        };
-        let (wire, welcome) =
-            server.connect(Instant::now() + options.patience).map_err(|not| not.error(&server))?;
+    pub(crate) fn connect(address: &str, service: &str, patience: Duration) -> Result<(Link, Heap), Error> {
+        let mut server =
+            Server { address: address.into(), service: service.into(), session: [0; 16], patience };
+        let (wire, welcome) = server.connect(Instant::now() + patience).map_err(|not| not.error(&server))?;
         server.session = welcome.session;
         let full = || Error::from(io::Error::from(ErrorKind::OutOfMemory));
         let local = Local::new(LINES).ok_or_else(full)?;

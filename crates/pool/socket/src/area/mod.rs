@@ -72,8 +72,8 @@ pub(crate) struct End {
     pub(crate) followers: AtomicU32,
     /// Threads that sleep in `poll` or in a blocking call for this end.
     pub(crate) sleepers: AtomicU32,
-    /// Name of the bell that wakes this end, and what it is of: see [`bell`](crate::bell).
-    pub(crate) bell: AtomicU64,
+    /// Name of the wakeup of this end, and whether a set has it: see [`wakeup`](crate::wakeup).
+    pub(crate) wakeup: AtomicU64,
     /// 1 if the program has its end be a reset (`SO_LINGER` of no time).
     pub(crate) resets: AtomicU32,
 }
@@ -179,7 +179,7 @@ mod tests {
             offset_of!(End, turn),
             offset_of!(End, followers),
             offset_of!(End, sleepers),
-            offset_of!(End, bell),
+            offset_of!(End, wakeup),
             offset_of!(End, resets),
             size_of::<End>(),
         ];

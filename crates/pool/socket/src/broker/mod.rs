@@ -4,16 +4,16 @@
 //! connection's names from the kernel. When the broker ends, connections that have an area keep it, and others stay with the
 //! kernel.
 
-mod bells;
+
 mod pairs;
 mod shared;
+mod wakeups;
 
 pub use shared::SharingHost;
 
 use crate::area::{AREA_BYTES, FROZEN, Head, MAGIC, RING_BYTES, UNSET, VERSION};
 use crate::kernel;
 use crate::wire::{BYTES, Connection, Reply, Request};
-use bells::Bells;
 use pairs::{Answer, Name, Network, Pairs, Seen};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
@@ -29,6 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use unrack_pool::{Client, SECTION, Segment};
+use wakeups::Wakeups;
 
 /// Time between two looks at connections that are over.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -67,7 +68,7 @@ pub struct Broker {
     path: PathBuf,
     pool: Client,
     pairs: Pairs<Area>,
-    bells: Bells,
+    wakeups: Wakeups,
     shared: Shared,
     /// Area for the next pair.
     spare: Option<Area>,
@@ -127,7 +128,7 @@ impl Broker {
             path: path.into(),
             pool,
             pairs: Pairs::new(),
-            bells: Bells::default(),
+            wakeups: Wakeups::default(),
             shared: Shared::default(),
             spare: None,
             processes: BTreeMap::new(),
@@ -216,12 +217,12 @@ impl Broker {
         match request {
             Request::Hello => {}
             Request::Area(asked) => self.pair(socket, asked, beside, process),
-            Request::Name => match self.bells.name(beside, process) {
+            Request::Name => match self.wakeups.name(beside, process) {
                 Some(name) => reply(socket, Reply::Named(name), None),
                 None => reply(socket, Reply::Never, None),
             },
-            Request::Bell(name) => match self.bells.get(name) {
-                Some(bell) => reply(socket, Reply::Bell, Some(bell)),
+            Request::Wakeup(name) => match self.wakeups.get(name) {
+                Some(wakeup) => reply(socket, Reply::Wakeup, Some(wakeup)),
                 None => reply(socket, Reply::Never, None),
             },
         }
@@ -260,7 +261,7 @@ impl Broker {
         self.swept = Instant::now();
         self.processes.retain(|_, watched| !is_readable(watched));
         let (processes, counts) = (&self.processes, &self.counts);
-        self.bells.sweep(|process| processes.contains_key(&process));
+        self.wakeups.sweep(|process| processes.contains_key(&process));
         self.pairs.sweep(
             self.swept,
             |process| !all && processes.contains_key(&process),

@@ -1,16 +1,92 @@
-//! One `epoll` set: its sockets that are, or may be, carried by reference.
+//! `epoll` sets: each with its sockets that are, or may be, carried by reference; and all of this process, by descriptor.
 
+use super::nested;
+use super::registration::{self, slot_of};
 use super::slot::{Slot, is_valid};
-use crate::bell::Bell;
-use crate::kernel::fail;
-use crate::{table, wait};
-use libc::{EPOLL_CTL_DEL, EPOLLET, EPOLLONESHOT, c_int, epoll_event};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use super::slots::Slots;
+use crate::kernel::{self, fail};
+use crate::patience::Patience;
+use crate::table;
+use crate::wakeup::Wakeup;
+use libc::{EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLONESHOT, c_int, epoll_event};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-/// Searches of which one looks at all that there is to a socket; the others only see whether bytes came.
-const THOROUGH: u32 = 64;
+/// Descriptors from this one on stay with the kernel.
+pub(super) const MOST: usize = 1 << 16;
+/// Longest wait for the lock of the list of sets, which other threads hold for moments.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+static SETS: [AtomicPtr<Set>; MOST] = [const { AtomicPtr::new(null_mut()) }; MOST];
+/// Descriptors of sets.
+static LIST: Mutex<Vec<c_int>> = Mutex::new(Vec::new());
+
+/// Returns the set of a descriptor.
+pub(super) fn get(fd: c_int) -> Option<&'static Set> {
+    let found = SETS.get(fd as usize)?.load(Ordering::Acquire);
+    // SAFETY: sets are never given back.
+    (!found.is_null()).then(|| unsafe { &*found })
+}
+
+/// Makes a descriptor that of a set, or that of none.
+pub(super) fn put(fd: c_int, set: Option<&'static Set>) {
+    if let Some(place) = SETS.get(fd as usize) {
+        let set = set.map_or(null_mut(), |set| std::ptr::from_ref(set).cast_mut());
+        place.store(set, Ordering::Release);
+    }
+}
+
+/// Returns the set of a descriptor, which is known from now on; none if the descriptor is too high.
+pub(super) fn find_or_make(fd: c_int) -> Option<&'static Set> {
+    if fd as usize >= MOST {
+        return None;
+    }
+    get(fd).or_else(|| {
+        let set: &'static Set = Box::leak(Box::new(Set::new()));
+        put(fd, Some(set));
+        list().push(fd);
+        Some(set)
+    })
+}
+
+/// Returns the descriptors of sets, locked.
+pub(super) fn list() -> MutexGuard<'static, Vec<c_int>> {
+    LIST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the descriptors of sets; none if the list's lock is not to be had, because this thread may have it, which a signal
+/// interrupted.
+pub(super) fn list_soon() -> Option<Vec<c_int>> {
+    let begin = Instant::now();
+    loop {
+        match LIST.try_lock() {
+            Ok(list) => return Some(list.clone()),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner().clone()),
+            Err(TryLockError::WouldBlock) if begin.elapsed() >= PATIENCE => return None,
+            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+        }
+    }
+}
+
+/// Returns true if a descriptor is a set with a carried socket.
+pub(crate) fn has_carried(fd: c_int) -> bool {
+    get(fd).is_some_and(|set| set.carried() > 0)
+}
+
+/// Returns true if a carried socket of a set is ready.
+pub(crate) fn any(fd: c_int) -> bool {
+    get(fd).is_some_and(Set::any)
+}
+
+/// Asks to be woken for all sockets of a set.
+pub(crate) fn arm(fd: c_int) {
+    if let Some(set) = get(fd) {
+        set.is_watched();
+        set.arm(set.wakeup(fd));
+    }
+}
 
 /// Set of sockets.
 pub(super) struct Set {
@@ -20,52 +96,95 @@ pub(super) struct Set {
     stashed: AtomicUsize,
     /// Changes that may be news to a set in which this one is registered.
     changes: AtomicU64,
-    /// Nanoseconds that a wait spins before it sleeps.
-    pub(super) patience: AtomicU32,
+    /// Patience of waits.
+    pub(super) patience: Patience,
     /// True if events of other descriptors took all of the room, the last time.
     their_turn: AtomicBool,
     /// True once a thread slept until this set is ready.
     watched: AtomicBool,
     /// Threads that are asleep in a wait, or about to be.
     sleepers: AtomicU32,
-    /// Bell, once a wait was about to sleep; nothing if there is none to be had.
-    pub(super) bell: OnceLock<Option<Bell>>,
+    /// Wakeup, once a wait was about to sleep; none if there is none to be had.
+    wakeup: OnceLock<Option<Wakeup>>,
 }
 
-struct Slots {
-    all: Vec<Option<Slot>>,
-    /// Slot at which the next search for events begins.
-    next: usize,
-    /// Finds of the last search: since when, where, events. Kept for its memory.
-    ready: Vec<(u64, usize, u32)>,
-    /// Moment of the last look at the kernel's events.
-    looked: Instant,
-    /// Searches so far.
-    searches: u32,
-    /// Events of other descriptors that were taken from the kernel to see whether the set is ready: see [`nested`](super::nested).
-    stash: Vec<(c_int, epoll_event)>,
+/// A thread that is asleep in a wait.
+pub(super) struct Asleep<'a>(&'a AtomicU32);
+
+impl Drop for Asleep<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Set {
-    pub(super) fn new() -> Set {
-        let slots = Slots {
-            all: Vec::new(),
-            next: 0,
-            ready: Vec::new(),
-            looked: Instant::now(),
-            searches: 0,
-            stash: Vec::new(),
-        };
+    fn new() -> Set {
         Set {
-            slots: Mutex::new(slots),
+            slots: Mutex::new(Slots::new()),
             carried: AtomicUsize::new(0),
             stashed: AtomicUsize::new(0),
             changes: AtomicU64::new(0),
-            patience: AtomicU32::new(wait::FIRST_PATIENCE),
+            patience: Patience::new(),
             their_turn: AtomicBool::new(false),
             watched: AtomicBool::new(false),
             sleepers: AtomicU32::new(0),
-            bell: OnceLock::new(),
+            wakeup: OnceLock::new(),
+        }
+    }
+
+    /// Returns the wakeup of a set, which its waits are woken by.
+    pub(super) fn wakeup(&self, fd: c_int) -> Option<Wakeup> {
+        *self.wakeup.get_or_init(|| {
+            let wakeup = Wakeup::of_set()?;
+            let events = (libc::EPOLLIN | libc::EPOLLET) as u32;
+            let real = epoll_event { events, u64: registration::number(registration::WAKEUP) };
+            if registration::register(fd, EPOLL_CTL_ADD, wakeup.fd, real) != 0 {
+                wakeup.give_back();
+                return None;
+            }
+            Some(wakeup)
+        })
+    }
+
+    /// Returns the wakeup of a set that is about to be forgotten.
+    pub(super) fn last_wakeup(&self) -> Option<Wakeup> {
+        self.wakeup.get().copied().flatten()
+    }
+
+    /// Lets threads that are asleep in a set learn of what this one did: registered a socket anew, or took events and did not
+    /// take others. Looks at one socket only, if it is given.
+    pub(super) fn share(&self, set_fd: c_int, changed: Option<c_int>) {
+        if !self.has_sleepers() || self.carried() == 0 {
+            return;
+        }
+        let before = kernel::errno();
+        let wakeup = self.wakeup(set_fd);
+        let is_ready = match changed {
+            Some(fd) => self.arm_one(fd, wakeup),
+            None => {
+                self.arm(wakeup);
+                fence(Ordering::SeqCst);
+                self.any()
+            }
+        };
+        if is_ready {
+            self.wake(set_fd, wakeup, changed);
+        }
+        kernel::fail(before);
+    }
+
+    /// Wakes a thread that is asleep in a set: by the set's wakeup; or, if there is none, by registering a socket anew in the
+    /// kernel, which wakes because the kernel's connection can be written to. The socket is the one that is given, or any.
+    fn wake(&self, set_fd: c_int, wakeup: Option<Wakeup>, fd: Option<c_int>) {
+        if let Some(wakeup) = wakeup {
+            return wakeup.signal();
+        }
+        let slots = self.slots();
+        let is_it = |slot: &Slot| slot.carried && fd.is_none_or(|fd| fd == slot.fd);
+        if let Some(place) = slots.all.iter().position(|slot| slot.as_ref().is_some_and(is_it))
+            && let Some(slot) = &slots.all[place]
+        {
+            registration::register(set_fd, EPOLL_CTL_MOD, slot.fd, registration::carried(place));
         }
     }
 
@@ -104,7 +223,7 @@ impl Set {
             self.count(&slots);
             return changed.map_or_else(fail, |()| 0);
         }
-        let is_carried = super::get(fd).is_some() || table::get(fd).is_some_and(|entry| entry.link().is_some());
+        let is_carried = get(fd).is_some() || table::is_carried(fd);
         if is_carried && !is_valid(operation, wanted.events) {
             return fail(libc::EINVAL);
         }
@@ -118,8 +237,7 @@ impl Set {
         done
     }
 
-    /// Has a socket that has an area now registered under a number of ours, if it is registered here.
-    /// Returns whether it is now. `is_spent` says whether the kernel has told the event of a one-shot registration.
+    /// Registers a socket that has an area now under a number of ours, if it is registered here. Returns whether it is now. `is_spent` says whether the kernel has told the event of a one-shot registration.
     pub(super) fn carry(
         &self,
         fd: c_int,
@@ -139,17 +257,6 @@ impl Set {
         is_carried
     }
 
-    /// Calls a function with a carried socket and its slot: the one that is given, or any.
-    pub(super) fn again(&self, fd: Option<c_int>, then: impl FnOnce(c_int, usize)) {
-        let slots = self.slots();
-        let is_it = |slot: &Slot| slot.carried && fd.is_none_or(|fd| fd == slot.fd);
-        if let Some(place) = slots.all.iter().position(|slot| slot.as_ref().is_some_and(is_it))
-            && let Some(slot) = &slots.all[place]
-        {
-            then(slot.fd, place);
-        }
-    }
-
     /// Removes a descriptor that is about to be closed; its registration lasts if there is a copy of it. Returns true if it
     /// has to be deleted in the kernel.
     pub(super) fn remove(&self, fd: c_int, copy: Option<c_int>) -> bool {
@@ -159,12 +266,12 @@ impl Set {
             let Some(slot) = slots.all[place].as_mut().filter(|slot| slot.fd == fd) else { continue };
             is_left |= slot.carried && slot.deleted;
             match copy {
-                Some(copy) if slot.carried && !slot.deleted => {
-                    (slot.fd, slot.is_orphan, slot.quiet) = (copy, true, None);
-                }
+                Some(copy) if slot.carried && !slot.deleted => slot.orphan(copy),
                 // The kernel has it, under a number that cannot be changed.
                 Some(copy) if !slot.deleted => {
-                    crate::close::leave(copy);
+                    if let Some(socket) = table::get(copy) {
+                        socket.leave();
+                    }
                     slots.all[place] = None;
                 }
                 _ => slots.all[place] = None,
@@ -190,13 +297,33 @@ impl Set {
     }
 
     /// Notes an event that the kernel reported of a slot.
-    pub(super) fn note(&self, place: usize, events: u32) {
+    fn note(&self, place: usize, events: u32) {
         if let Some(Some(slot)) = self.slots().all.get_mut(place) {
             slot.note(events);
             if slot.is_told_by_kernel() {
                 self.changes.fetch_add(1, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Takes the events of carried sockets out of what the kernel reported, and notes them. Returns how many others remain, and
+    /// how many of these came before the first.
+    pub(super) fn note_all(&self, events: &mut [epoll_event], got: usize) -> (usize, usize) {
+        let (mut kept, mut before) = (0, None);
+        for i in 0..got {
+            let event = events[i];
+            match slot_of(event.u64) {
+                Some(slot) => {
+                    before.get_or_insert(kept);
+                    self.note(slot, event.events);
+                }
+                None => {
+                    events[kept] = event;
+                    kept += 1;
+                }
+            }
+        }
+        (kept, before.unwrap_or(kept))
     }
 
     /// Counts the caller as asleep until what is returned is dropped.
@@ -224,7 +351,7 @@ impl Set {
         }
         let mut slots = self.slots();
         !slots.stash.is_empty()
-            || slots.all.iter_mut().flatten().any(|slot| !slot.is_quiet() && slot.events_now() != 0)
+            || slots.all.iter_mut().flatten().any(|slot| !slot.is_quiet() && nested::events_now(slot) != 0)
     }
 
     /// Collects events of carried sockets, and of others that were put aside, and returns how many.
@@ -238,7 +365,7 @@ impl Set {
             *told = event;
         }
         self.stashed.fetch_sub(aside, Ordering::AcqRel);
-        slots.search();
+        slots.search(nested::events_now);
         aside + slots.hand_out(&mut room[aside..])
     }
 
@@ -271,25 +398,25 @@ impl Set {
     /// Returns a number that changes with all that may be news to a set in which this one is registered.
     pub(super) fn stamp(&self) -> u64 {
         let slots = self.slots();
-        let sum = slots.all.iter().flatten().map(Slot::stamp).fold(0, u64::wrapping_add);
+        let sum = slots.all.iter().flatten().map(nested::stamp).fold(0, u64::wrapping_add);
         sum.wrapping_add(self.changes.load(Ordering::Relaxed) << 32)
     }
 
     /// Asks to be woken for all sockets.
-    pub(super) fn arm(&self, bell: Option<Bell>) {
+    pub(super) fn arm(&self, wakeup: Option<Wakeup>) {
         for slot in self.slots().all.iter().flatten() {
-            slot.arm(bell);
+            nested::arm(slot, wakeup);
         }
     }
 
     /// Asks to be woken for one socket, and returns true if there is something to tell of it.
-    pub(super) fn arm_one(&self, fd: c_int, bell: Option<Bell>) -> bool {
+    fn arm_one(&self, fd: c_int, wakeup: Option<Wakeup>) -> bool {
         let mut slots = self.slots();
         let Some(place) = slots.find(fd) else { return false };
         slots.all[place].as_mut().is_some_and(|slot| {
-            slot.arm(bell);
+            nested::arm(slot, wakeup);
             fence(Ordering::SeqCst);
-            slot.events_now() != 0
+            nested::events_now(slot) != 0
         })
     }
 
@@ -311,70 +438,5 @@ impl Set {
             slots.looked = now;
         }
         owes
-    }
-}
-
-/// Returns true if the kernel has told the event of a descriptor's one-shot registration, of which only flags are left then.
-pub(super) fn is_spent(set_fd: c_int, fd: c_int) -> bool {
-    let flags = (EPOLLONESHOT | EPOLLET) as u32 | PRIVATE;
-    super::nested::registered(set_fd).iter().any(|one| one.fd == fd && one.mask & !flags == 0)
-}
-
-/// Flags of a registration that are no events: `EPOLLWAKEUP` and `EPOLLEXCLUSIVE`.
-const PRIVATE: u32 = 1 << 29 | 1 << 28;
-
-/// A thread that is asleep in a wait.
-pub(super) struct Asleep<'a>(&'a AtomicU32);
-
-impl Drop for Asleep<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-impl Slots {
-    fn find(&self, fd: c_int) -> Option<usize> {
-        self.all.iter().position(|slot| slot.as_ref().is_some_and(|slot| slot.fd == fd && !slot.is_orphan))
-    }
-
-    /// Looks for events of carried sockets.
-    fn search(&mut self) {
-        let count = self.all.len();
-        self.ready.clear();
-        self.searches = self.searches.wrapping_add(1);
-        let is_thorough = self.searches.is_multiple_of(THOROUGH);
-        for place in (0..count).map(|i| (self.next + i) % count) {
-            if let Some(slot) = &mut self.all[place]
-                && (is_thorough || !slot.is_quiet())
-                && let events @ 1.. = slot.events_now()
-            {
-                self.ready.push((slot.since(), place, events));
-            }
-        }
-    }
-
-    /// Tells the program what was found, as much as there is room for, and returns how much.
-    fn hand_out(&mut self, room: &mut [epoll_event]) -> usize {
-        // In the order in which it came, as the kernel does: a program may have sent on one connection and then, having
-        // waited for nothing, on another. Where not all fit, each has its turn.
-        if self.ready.len() <= room.len() {
-            self.ready.sort_by_key(|&(since, ..)| since);
-        }
-        let found = self.ready.len().min(room.len());
-        for (&(_, place, events), told) in self.ready.iter().zip(room) {
-            if let Some(slot) = &mut self.all[place] {
-                slot.tell();
-                *told = epoll_event { events, u64: slot.data };
-                self.next = place + 1;
-            }
-        }
-        found
-    }
-
-    fn free(&mut self) -> usize {
-        self.all.iter().position(Option::is_none).unwrap_or_else(|| {
-            self.all.push(None);
-            self.all.len() - 1
-        })
     }
 }

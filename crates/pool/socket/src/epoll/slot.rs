@@ -1,17 +1,16 @@
 //! One socket of a set, or one set: its registration, what holds, and what the program was told.
 
-use super::set::Set;
 use crate::area::{Look, Shared};
-use crate::bell::{self, Bell};
-use crate::ready::{self, READS, WRITES};
-use crate::table::{self, Entry, Link};
-use crate::wait::{self, Woken};
+use crate::carried::{CarriedEnd, Woken};
+use crate::kernel;
+use crate::ready::{self, READS, Ready, WRITES};
+use crate::table;
+use crate::wakeup::{self, Wakeup};
 use libc::{
     EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLERR, EPOLLET, EPOLLEXCLUSIVE, EPOLLHUP, EPOLLIN,
-    EPOLLONESHOT, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, c_int, c_short, epoll_event, pollfd,
+    EPOLLONESHOT, EPOLLOUT, EPOLLRDHUP, c_int, c_short, epoll_event,
 };
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 /// Events of a connection that is over.
 const OVER: u32 = (EPOLLERR | EPOLLHUP) as u32;
@@ -50,7 +49,7 @@ pub(super) struct Slot {
     /// Times that the ring was full when the program was last told of room; [`u32::MAX`] before.
     told_full: u32,
     /// Set while nothing but bytes in the ring can change what there is to tell.
-    pub(super) quiet: Option<Quiet>,
+    quiet: Option<Quiet>,
 }
 
 /// Counts that tell news from what the program was told of.
@@ -69,7 +68,7 @@ struct Seen {
 }
 
 /// A ring that was empty: a set of hundreds of sockets looks at one word of each.
-pub(super) struct Quiet {
+struct Quiet {
     /// The direction that is received, which stays mapped for as long as the socket is registered here: a descriptor that is
     /// closed is taken out of its sets first.
     inward: *const Shared,
@@ -86,19 +85,14 @@ impl Quiet {
         unsafe { &*self.inward }
     }
 
-    pub(super) fn lasts(&self) -> bool {
+    fn lasts(&self) -> bool {
         self.inward().writer.tail.load(Ordering::Acquire) == self.tail
     }
 
-    /// Returns true if whoever sends wakes this end.
+    /// Returns true if the other end wakes this one when it sends.
     fn is_armed(&self) -> bool {
         self.inward().signals.want_data.load(Ordering::SeqCst) != 0 && self.lasts()
     }
-}
-
-/// Returns the kernel's registration of a carried socket.
-pub(super) fn registration(number: u64) -> epoll_event {
-    epoll_event { events: (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET) as u32, u64: number }
 }
 
 /// Returns true if the kernel takes a registration of a socket: `EPOLLEXCLUSIVE` goes with a few flags only, and cannot be set
@@ -168,42 +162,50 @@ impl Slot {
         self.events & flag as u32 != 0
     }
 
-    /// Returns the events to tell now, zero if none.
-    pub(super) fn events_now(&mut self) -> u32 {
-        if self.disabled || self.deleted {
-            return 0;
-        }
-        if !self.carried {
-            return 0;
-        }
-        if let Some(inner) = super::get(self.fd) {
-            return self.events_of_set(inner);
-        }
-        let Some(entry) = table::get(self.fd) else { return 0 };
-        let Some(link) = entry.link() else { return 0 };
-        // Before what holds: what comes in between is told twice, and not never.
-        self.seen = Seen {
-            tail: link.inward.tail(),
-            full: entry.was_full.load(Ordering::Relaxed),
-            zerocopy: entry.description().zerocopy.by_ring(),
-            ring: ready::carries_in(&entry, &link),
-            now: 0,
-        };
-        let now = self.level(&entry, &link);
-        self.seen.now = now;
-        self.quiet = (now == 0).then(|| self.to_quiet(&entry, &link)).flatten();
-        if now == 0 || self.is(EPOLLET) && !self.is_news(&entry, &link) { 0 } else { now }
+    /// Returns true if this library tells of the registration's events, and there may be some.
+    pub(super) fn is_told(&self) -> bool {
+        self.carried && !self.deleted && !self.disabled
     }
 
-    /// Returns the events to tell now of a registered set.
-    fn events_of_set(&mut self, inner: &Set) -> u32 {
-        self.seen = Seen { tail: inner.stamp(), ..Seen::default() };
-        let has_others = self.reported != 0 && super::nested::take_in(self.fd, inner);
+    /// Has another descriptor of the same socket, because the one under which it was registered is about to be closed.
+    pub(super) fn orphan(&mut self, copy: c_int) {
+        (self.fd, self.is_orphan, self.quiet) = (copy, true, None);
+    }
+
+    /// Returns the events to tell now of a registered socket, zero if none.
+    pub(super) fn events_of_socket(&mut self) -> u32 {
+        let Some(socket) = table::get(self.fd) else { return 0 };
+        let Some(carried) = socket.carried() else { return 0 };
+        // Before what holds: what comes in between is told twice, and not never.
+        self.seen = Seen {
+            tail: carried.inward.tail(),
+            full: socket.was_full.load(Ordering::Relaxed),
+            zerocopy: socket.description().zerocopy.by_ring(),
+            ring: carried.receives_by_ring(),
+            now: 0,
+        };
+        let now = self.level(&carried);
+        self.seen.now = now;
+        self.quiet = (now == 0).then(|| self.to_quiet(&carried)).flatten();
+        if now == 0 || self.is(EPOLLET) && !self.is_news(&carried) { 0 } else { now }
+    }
+
+    /// Returns the events to tell now of a registered set. `stamp` is that of the set, `take_in` takes the kernel's events out of
+    /// it and returns whether there are some of other descriptors than carried sockets, and `any` returns whether carried ones
+    /// have events.
+    pub(super) fn events_of_set(
+        &mut self,
+        stamp: u64,
+        take_in: impl FnOnce() -> bool,
+        any: impl FnOnce() -> bool,
+    ) -> u32 {
+        self.seen = Seen { tail: stamp, ..Seen::default() };
+        let has_others = self.reported != 0 && take_in();
         if self.reported != 0 && !has_others {
             self.reported = 0;
         }
         self.changed |= std::mem::take(&mut self.edge) && has_others;
-        let is_ready = self.is(EPOLLIN) && (has_others || inner.any());
+        let is_ready = self.is(EPOLLIN) && (has_others || any());
         let is_news = !self.is(EPOLLET) || self.changed || self.seen.tail != self.told_tail;
         if is_ready && is_news { EPOLLIN as u32 } else { 0 }
     }
@@ -218,23 +220,19 @@ impl Slot {
 
     /// Returns true if what the kernel reported is more than a wake byte.
     pub(super) fn is_told_by_kernel(&self) -> bool {
-        let is_ring = table::get(self.fd)
-            .is_some_and(|entry| entry.link().is_some_and(|link| ready::carries_in(&entry, &link)));
+        let is_ring = table::get(self.fd).is_some_and(|socket| {
+            let carried = socket.carried();
+            carried.is_some_and(|carried| carried.receives_by_ring())
+        });
         !is_ring || self.reported & (OVER | EPOLLRDHUP as u32) != 0
     }
 
-    /// Returns a number that changes with all that may be news: see [`Set::stamp`].
-    pub(super) fn stamp(&self) -> u64 {
-        if !self.carried || self.deleted || self.disabled {
-            return 0;
-        }
-        if let Some(inner) = super::get(self.fd) {
-            return inner.stamp();
-        }
-        let Some(entry) = table::get(self.fd) else { return 0 };
-        let Some(link) = entry.link() else { return 0 };
-        let has_room = self.is(EPOLLOUT) && link.out.is_writable();
-        link.inward.tail().wrapping_mul(2).wrapping_add(has_room.into())
+    /// Returns a number that changes with all that may be news of a registered socket.
+    pub(super) fn stamp_of_socket(&self) -> u64 {
+        let Some(socket) = table::get(self.fd) else { return 0 };
+        let Some(carried) = socket.carried() else { return 0 };
+        let has_room = self.is(EPOLLOUT) && carried.out.is_writable();
+        carried.inward.tail().wrapping_mul(2).wrapping_add(has_room.into())
     }
 
     /// Returns true if nothing can have changed since the last look.
@@ -243,23 +241,23 @@ impl Slot {
     }
 
     /// Returns what to look at from now on, if that is only whether bytes come.
-    fn to_quiet(&self, entry: &Entry, link: &Link<'_>) -> Option<Quiet> {
+    fn to_quiet(&self, carried: &CarriedEnd<'_>) -> Option<Quiet> {
         let is_more = self.is(EPOLLOUT) || self.reported & (OVER | EPOLLRDHUP as u32) != 0;
-        let tail = link.inward.writer().tail.load(Ordering::Acquire);
-        let is_empty = ready::carries_in(entry, link) && link.inward.look() == Look::Empty;
-        (is_empty && !is_more && !entry.description().zerocopy.is_on())
-            .then(|| Quiet { inward: link.inward.shared(), tail })
+        let tail = carried.inward.writer().tail.load(Ordering::Acquire);
+        let is_empty = carried.receives_by_ring() && carried.inward.look() == Look::Empty;
+        (is_empty && !is_more && !carried.entry.description().zerocopy.is_on())
+            .then(|| Quiet { inward: carried.inward.shared(), tail })
     }
 
     /// Returns the moment since which there are bytes to receive in the ring, 0 if there are none.
     pub(super) fn since(&self) -> u64 {
-        let Some(entry) = table::get(self.fd) else { return 0 };
-        let Some(link) = entry.link() else { return 0 };
-        if link.inward.look() == Look::Empty { 0 } else { link.inward.since() }
+        let Some(socket) = table::get(self.fd) else { return 0 };
+        let Some(carried) = socket.carried() else { return 0 };
+        if carried.inward.look() == Look::Empty { 0 } else { carried.inward.since() }
     }
 
     /// Returns the events that hold.
-    fn level(&mut self, entry: &Entry, link: &Link<'_>) -> u32 {
+    fn level(&mut self, carried: &CarriedEnd<'_>) -> u32 {
         let asked = (self.events & 0xffff) as c_short;
         if self.reported & OVER != 0 {
             // A call may have reported the error meanwhile.
@@ -267,15 +265,15 @@ impl Slot {
         }
         if self.reported & OVER != 0 {
             let told = (EPOLLIN | EPOLLOUT | EPOLLRDHUP) as u32;
-            let reset = ready::reset(entry, link, self.reported as c_short) as u16 as u32;
+            let reset = ready::reset(carried, self.reported as c_short) as u16 as u32;
             return self.reported & OVER | reset | self.events & told;
         }
         let mut now = self.reported & self.events & EPOLLRDHUP as u32;
-        if self.takes_wakes(entry, link) {
+        if self.takes_wakes(carried) {
             now |= self.events & (EPOLLIN | EPOLLOUT) as u32;
         }
         // After wake bytes were taken in: what they announce is seen here.
-        let ready = ready::of(entry, link, self.fd, asked);
+        let ready = Ready::of(carried, asked);
         now |= ready.now as u16 as u32;
         // What the kernel carries holds for as long as it says so.
         let ask = ready.kernel & (READS | WRITES | libc::POLLPRI);
@@ -289,46 +287,43 @@ impl Slot {
 
     /// Returns what the kernel says now.
     pub(super) fn ask(&self, events: c_short) -> u32 {
-        let mut one = [pollfd { fd: self.fd, events, revents: 0 }];
-        // SAFETY: no mask.
-        unsafe { crate::kernel::poll(&mut one, Some(Duration::ZERO), std::ptr::null()) };
-        one[0].revents as u16 as u32
+        kernel::events(self.fd, events) as u16 as u32
     }
 
     /// Takes in wake bytes, if that is due. Returns true if the connection has ended, and all that it carried was received.
-    fn takes_wakes(&mut self, entry: &Entry, link: &Link<'_>) -> bool {
-        let is_empty = ready::carries_in(entry, link) && link.inward.look() == Look::Empty;
+    fn takes_wakes(&mut self, carried: &CarriedEnd<'_>) -> bool {
+        let is_empty = carried.receives_by_ring() && carried.inward.look() == Look::Empty;
         if !is_empty || self.reported & (EPOLLIN | EPOLLRDHUP) as u32 == 0 {
             return false;
         }
         if self.reported & EPOLLRDHUP as u32 != 0 {
-            return matches!(wait::look_at_kernel(link, self.fd), Some(Woken::End));
+            return matches!(carried.look_at_kernel(), Some(Woken::End));
         }
         self.reported &= !(EPOLLIN as u32);
         // Left in the kernel they would not be acknowledged for 40 ms, and the other end can send no more than a few.
-        wait::drain(link, self.fd);
+        carried.drain();
         false
     }
 
     /// Returns true if something is ready of which the program was not told.
-    fn is_news(&self, entry: &Entry, link: &Link<'_>) -> bool {
-        let tail = link.inward.tail();
+    fn is_news(&self, carried: &CarriedEnd<'_>) -> bool {
+        let tail = carried.inward.tail();
         // A program may have taken what the kernel had for all that there is, though the ring has more.
-        let is_other = ready::carries_in(entry, link) && !self.told_ring;
+        let is_other = carried.receives_by_ring() && !self.told_ring;
         let has_bytes =
-            matches!(link.inward.look(), Look::Bytes(_)) && (tail != self.told_tail || is_other);
+            matches!(carried.inward.look(), Look::Bytes(_)) && (tail != self.told_tail || is_other);
         // Also if the kernel carries meanwhile, whose buffers were never full.
-        let full = entry.was_full.load(Ordering::Relaxed);
+        let full = carried.entry.was_full.load(Ordering::Relaxed);
         let has_room = self.seen.now & EPOLLOUT as u32 != 0 && full != self.told_full;
-        let calls = &entry.description().zerocopy;
+        let calls = &carried.entry.description().zerocopy;
         let has_report = calls.has_report() && calls.by_ring() != self.told_zerocopy;
-        has_bytes || has_room || has_report || self.changed || self.news & !self.wakes(entry, link) != 0
+        has_bytes || has_room || has_report || self.changed || self.news & !self.wakes(carried) != 0
     }
 
     /// Returns the kernel's events that are no news: it reports them when it wakes for a ring.
-    fn wakes(&self, entry: &Entry, link: &Link<'_>) -> u32 {
-        let reads = if ready::carries_in(entry, link) { EPOLLIN } else { 0 };
-        let writes = if link.out.is_ring() { EPOLLOUT } else { 0 };
+    fn wakes(&self, carried: &CarriedEnd<'_>) -> u32 {
+        let reads = if carried.receives_by_ring() { EPOLLIN } else { 0 };
+        let writes = if carried.out.is_ring() { EPOLLOUT } else { 0 };
         (reads | writes) as u32
     }
 
@@ -343,23 +338,21 @@ impl Slot {
         }
     }
 
-    pub(super) fn arm(&self, bell: Option<Bell>) {
-        if self.carried && super::get(self.fd).is_some() {
-            return super::arm(self.fd);
-        }
+    /// Asks to be woken for a registered socket.
+    pub(super) fn arm_socket(&self, wakeup: Option<Wakeup>) {
         if !self.carried || self.disabled || self.deleted || self.quiet.as_ref().is_some_and(Quiet::is_armed) {
             return;
         }
-        if let Some(entry) = table::get(self.fd)
-            && let Some(link) = entry.link()
+        if let Some(socket) = table::get(self.fd)
+            && let Some(carried) = socket.carried()
         {
-            bell::state(link.this_end(), bell, true, false);
+            wakeup::state(carried.this_end(), wakeup, true, false);
             let asked = (self.events & 0xffff) as c_short;
-            ready::arm(&entry, &link, &ready::of(&entry, &link, self.fd, asked), asked);
-            if asked & READS != 0 && ready::carries_in(&entry, &link) {
+            Ready::of(&carried, asked).arm(&carried, asked);
+            if asked & READS != 0 && carried.receives_by_ring() {
                 // Bytes that the program was told of may still be there: further ones are news to an edge-triggered set, and
                 // another thread may take those that are there before a thread that sleeps here is woken.
-                link.inward.request_data();
+                carried.inward.request_data();
             }
         }
     }

@@ -3,10 +3,10 @@
 
 mod next;
 
-use super::channel::ChannelLink;
-use super::connect::Connecting;
-use super::service::Waiting;
-use super::{Counter, Error, Greeting, PATIENCE};
+use super::channel_link::{ChannelLink, Greeting};
+use super::connect::{Connecting, PATIENCE};
+use super::error::Error;
+use super::offers::Waiting;
 use crate::bells::Bells;
 use crate::process::Maker;
 use crate::space::Space;
@@ -21,6 +21,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
+
+/// Source of the number of bytes of an arena's buffers in use. The thread that reads the manager's messages calls
+/// it, so an implementation must not keep alive anything that asks the manager when it is dropped.
+pub(crate) trait Counter: Send + Sync {
+    /// Returns the bytes of buffers in use.
+    fn used_bytes(&self) -> u64;
+}
 
 /// A reply, with the descriptors that came with it already taken in.
 pub(super) enum Replied {

@@ -1,8 +1,8 @@
 //! The next manager: found, and told what this process has.
 
 use super::{Link, PATIENCE, PAUSES, Standing, send};
-use crate::client::Error;
 use crate::client::connect::{Limit, connect, greet};
+use crate::client::error::Error;
 use crate::wire::{self, ChannelId, Denied, Incoming, Request, Tell};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;

@@ -1,8 +1,34 @@
 //! Holders of parts of the pool, and how much each has, for quotas and limits.
 
-use super::HolderLimits;
 use crate::wire::{Denied, Limited, PeerProcess, Whose};
 use std::collections::BTreeMap;
+
+/// Most things that one [`Holder`] may have, so that others are not locked out.
+#[derive(Debug, Clone, Copy)]
+pub struct HolderLimits {
+    /// Connections of all holders together.
+    pub clients: u32,
+    pub channels: u32,
+    pub services: u32,
+    pub segments: u32,
+    /// Segments that one side of a channel is granted.
+    pub grants: u32,
+    /// Messages that may wait for a process that does not read; beyond it, only ends of channels are added.
+    pub waiting: usize,
+}
+
+impl Default for HolderLimits {
+    fn default() -> HolderLimits {
+        HolderLimits {
+            clients: 4096,
+            channels: 1024,
+            services: 64,
+            segments: 4096,
+            grants: 256,
+            waiting: 256,
+        }
+    }
+}
 
 /// Process or user for which things are counted.
 ///

@@ -12,6 +12,7 @@ mod resume;
 mod segments;
 
 pub(super) use far::Hosts;
+pub use holders::HolderLimits;
 pub(super) use holders::{Holder, Holders};
 
 use super::backing::Store;
@@ -22,36 +23,9 @@ use crate::wire::{
     Request, Tell,
 };
 use holders::Thing;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-
-/// Most things that one [`Holder`] may have, so that others are not locked out.
-#[derive(Debug, Clone, Copy)]
-pub struct HolderLimits {
-    /// Connections of all holders together.
-    pub clients: u32,
-    pub channels: u32,
-    pub services: u32,
-    pub segments: u32,
-    /// Segments that one side of a channel is granted.
-    pub grants: u32,
-    /// Messages that may wait for a process that does not read; beyond it, only ends of channels are added.
-    pub waiting: usize,
-}
-
-impl Default for HolderLimits {
-    fn default() -> HolderLimits {
-        HolderLimits {
-            clients: 4096,
-            channels: 1024,
-            services: 64,
-            segments: 4096,
-            grants: 256,
-            waiting: 256,
-        }
-    }
-}
 
 /// A message to a process, and the descriptors that go with it.
 pub(super) struct Outgoing {
@@ -68,10 +42,18 @@ pub(super) struct Client {
     /// Descriptor of the client's bells; `None` while it is not back.
     bells: Option<Arc<OwnedFd>>,
     /// Things that a returning client has confirmed so far; `None` once it has confirmed all.
-    kept: Option<resume::Kept>,
+    kept: Option<Kept>,
     /// Bytes of buffers in use, as the client reports them.
     used_bytes: Option<u64>,
     holder: Holder,
+}
+
+/// Things that a returning process has confirmed it still has.
+#[derive(Default)]
+struct Kept {
+    segments: BTreeSet<u64>,
+    channels: BTreeSet<ChannelId>,
+    services: BTreeSet<String>,
 }
 
 struct Segment {

@@ -3,20 +3,11 @@
 use super::far::local_number;
 use super::holders::Thing;
 use super::segments::identity;
-use super::{Channel, Client, Grant, Segment, Service, Side, State};
+use super::{Channel, Client, Grant, Kept, Segment, Service, Side, State};
 use crate::manager::ledger::{Process, Record};
 use crate::wire::{Cause, ChannelId, ClientId, Denied, Event, PeerProcess, Reply};
-use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-
-/// Things that a returning process has confirmed it still has.
-#[derive(Default)]
-pub(super) struct Kept {
-    segments: BTreeSet<u64>,
-    channels: BTreeSet<ChannelId>,
-    pub(super) services: BTreeSet<String>,
-}
 
 impl State {
     /// Takes over a ledger's records and returns the processes among them: the caller finds out which of them

@@ -13,8 +13,8 @@ mod pair;
 
 use crate::area::Phase;
 use crate::pieces::Pieces;
-use crate::table::{self, Entry};
-use crate::{close, epoll, kernel, lock, options, ready, recv, send};
+use crate::table::{self, Socket};
+use crate::{close, epoll, kernel, lock, recv, send};
 use buffer::Buffer;
 use libc::{MSG_DONTWAIT, MSG_NOSIGNAL, POLLIN, POLLOUT, c_int, iovec, pollfd};
 use std::sync::atomic::Ordering;
@@ -30,18 +30,18 @@ const NAP: Duration = Duration::from_millis(100);
 /// Longest wait for the first bytes that a relay passes on.
 const FIRST: Duration = Duration::from_millis(200);
 
-/// Has this process's descriptors of a socket refer to another connection, which a new process relays. Returns false if there
+/// Makes this process's descriptors of a socket refer to another connection, which a new process relays. Returns false if there
 /// are no processes or descriptors left.
-pub(super) fn replace(entry: &Entry, fd: c_int) -> bool {
-    let Some((near, far)) = pair::make(entry, fd) else { return false };
-    let same = table::same(entry);
-    let holders = &entry.description().holders;
-    let is_shared = !close::is_last(entry, same.len());
+pub(super) fn replace(socket: &Socket) -> bool {
+    let Some((near, far)) = pair::make(socket) else { return false };
+    let same = socket.descriptors();
+    let holders = &socket.description().holders;
+    let is_shared = !socket.is_last(same.len());
     holders.fetch_add(1, Ordering::AcqRel);
     let (kept, program) = if is_shared { (near, own_process()) } else { (-1, -1) };
-    let ends = Ends { socket: fd, far, near: kept, program };
-    let has_bytes = entry.link().is_some_and(|link| options::readable_of(&link, fd) > 0);
-    let is_made = spawn(entry, ends);
+    let ends = Ends { far, near: kept, program };
+    let has_bytes = socket.carried().is_some_and(|carried| carried.readable() > 0);
+    let is_made = spawn(socket, ends);
     if is_made {
         if has_bytes {
             // As in the kernel, a call that does not wait finds them.
@@ -66,11 +66,9 @@ fn own_process() -> c_int {
     unsafe { libc::syscall(libc::SYS_pidfd_open, libc::syscall(libc::SYS_getpid), 0) as c_int }
 }
 
-/// Descriptors of a relay.
+/// Descriptors of a relay, beside the connection whose ring has bytes.
 #[derive(Clone, Copy)]
 struct Ends {
-    /// The connection whose ring has bytes.
-    socket: c_int,
     /// This end of the connection that took its place.
     far: c_int,
     /// A copy of the program's end of it, while others may want what the program leaves there; -1 otherwise.
@@ -79,18 +77,18 @@ struct Ends {
     program: c_int,
 }
 
-/// Makes the process. It is nobody's child afterwards, so that the program is not told of its end.
-fn spawn(entry: &Entry, ends: Ends) -> bool {
+/// Makes the process. Afterwards it is no child of this process, so that the program is not told of its end.
+fn spawn(socket: &Socket, ends: Ends) -> bool {
     let mask = block_signals();
     let middle = clone();
     if middle == 0 {
         let relay = clone();
         if relay == 0 {
-            Relay::begin(entry, ends).run();
+            Relay::begin(socket, ends).run();
         }
         if relay > 0 && ends.near >= 0 {
             // Before the program begins, and so before others can learn of its end.
-            entry.description().lent.store(relay as u32, Ordering::Release);
+            socket.description().lent.store(relay as u32, Ordering::Release);
         }
         exit(c_int::from(relay < 0));
     }
@@ -142,7 +140,8 @@ fn set_signals(mask: u64) {
 
 /// State of a relay.
 struct Relay<'a> {
-    entry: &'a Entry,
+    /// The connection whose ring has bytes.
+    socket: &'a Socket,
     ends: Ends,
     /// Bytes on their way to the program, and from it.
     down: Buffer,
@@ -158,17 +157,17 @@ struct Relay<'a> {
 
 impl Relay<'_> {
     /// Begins in the new process.
-    fn begin(entry: &Entry, ends: Ends) -> Relay<'_> {
+    fn begin(socket: &Socket, ends: Ends) -> Relay<'_> {
         lock::forget_thread_number();
         // SAFETY: plain numbers, and a name that ends in zero.
         unsafe {
             libc::syscall(libc::SYS_setsid);
             libc::syscall(libc::SYS_prctl, libc::PR_SET_NAME, c"unrack-relay".as_ptr(), 0, 0, 0);
         }
-        close_others(&mut [ends.socket, ends.far, ends.near, ends.program]);
+        close_others(&mut [socket.fd, ends.far, ends.near, ends.program]);
         let (Some(down), Some(up)) = (Buffer::new(BUFFER), Buffer::new(PIECE)) else { exit(1) };
         Relay {
-            entry,
+            socket,
             ends,
             down,
             up,
@@ -187,7 +186,7 @@ impl Relay<'_> {
             self.receive_up();
             self.send_up();
             self.pass_break_on();
-            if self.ends.near >= 0 && close::is_last(self.entry, 1) {
+            if self.ends.near >= 0 && self.socket.is_last(1) {
                 self.forget_near();
             }
             if self.ends.near < 0 && self.is_done() {
@@ -212,7 +211,7 @@ impl Relay<'_> {
         if !self.is_broken || !self.down.is_empty() || far < 0 || pair::unsent(far) > 0 {
             return;
         }
-        pair::reset(far);
+        kernel::reset_at_end(far);
         if self.ends.near < 0 {
             self.end();
         }
@@ -229,7 +228,7 @@ impl Relay<'_> {
         let receives_down = self.down.is_empty() && !self.down_ended;
         let receives_up = self.up.is_empty() && !self.up_ended;
         let mut all = [
-            if_any(self.ends.socket, wants(receives_down, !self.up.is_empty())),
+            if_any(self.socket.fd, wants(receives_down, !self.up.is_empty())),
             if_any(self.ends.far, wants(receives_up, !self.down.is_empty())),
             if_any(self.ends.program, POLLIN),
         ];
@@ -244,7 +243,7 @@ impl Relay<'_> {
 
     /// Returns true if the next bytes may come by the ring, for which no descriptor wakes.
     fn has_ring(&self) -> bool {
-        self.entry.link().is_some_and(|link| link.inward.phase() == Phase::Ring)
+        self.socket.carried().is_some_and(|carried| carried.inward.phase() == Phase::Ring)
     }
 
     fn receive_down(&mut self) {
@@ -253,7 +252,7 @@ impl Relay<'_> {
         }
         let (place, room) = self.down.room();
         let (place, room) = (place, room.min(PIECE));
-        let fd = self.ends.socket;
+        let fd = self.socket.fd;
         let piece = [iovec { iov_base: place.cast(), iov_len: room }];
         let got = recv::recv(fd, Pieces::new(&piece), MSG_DONTWAIT, |done, most, flags| {
             // SAFETY: room of our own.
@@ -268,7 +267,8 @@ impl Relay<'_> {
             _ if kernel::errno() == libc::EAGAIN => {}
             _ => {
                 self.down_ended = true;
-                if !self.has_sent && self.entry.link().is_some_and(|link| ready::is_reset_by_wakes(&link)) {
+                let carried = self.socket.carried();
+                if !self.has_sent && carried.is_some_and(|carried| carried.is_reset_by_wakes()) {
                     shut(self.ends.far);
                 } else {
                     self.is_broken = true;
@@ -306,12 +306,12 @@ impl Relay<'_> {
             }
             0 => {
                 self.up_ended = true;
-                shut(self.ends.socket);
+                shut(self.socket.fd);
             }
             _ if kernel::errno() == libc::EAGAIN => {}
             _ => {
-                if close::is_last(self.entry, 1) {
-                    pair::reset(self.ends.socket);
+                if self.socket.is_last(1) {
+                    kernel::reset_at_end(self.socket.fd);
                 }
                 self.end();
             }
@@ -323,7 +323,7 @@ impl Relay<'_> {
             return;
         }
         let (place, bytes) = self.up.bytes();
-        let fd = self.ends.socket;
+        let fd = self.socket.fd;
         let piece = [iovec { iov_base: place.cast(), iov_len: bytes }];
         let sent = send::send(fd, Pieces::new(&piece), MSG_DONTWAIT | MSG_NOSIGNAL, || {
             // SAFETY: bytes of our own.
@@ -389,17 +389,17 @@ impl Relay<'_> {
 
     /// Puts what was received and not passed on back into the ring, from which other processes receive it.
     fn put_back(&mut self) {
-        let Some(link) = self.entry.link() else { return };
+        let Some(carried) = self.socket.carried() else { return };
         let (place, bytes) = self.down.bytes();
         // Before bytes that went through the kernel before the ring there is no place.
-        if bytes > 0 && link.inward.phase() != Phase::Agreed {
-            let _held = link.lock_recv();
+        if bytes > 0 && carried.inward.phase() != Phase::Agreed {
+            let _held = carried.lock_recv();
             // SAFETY: bytes of our own.
-            unsafe { link.inward.put_back(place, bytes) };
+            unsafe { carried.inward.put_back(place, bytes) };
         }
     }
 
-    /// Closes the copy of the program's end: nobody else wants what the program leaves.
+    /// Closes the copy of the program's end: no other process wants what the program leaves.
     fn forget_near(&mut self) {
         for fd in [&mut self.ends.near, &mut self.ends.program] {
             kernel::close(std::mem::replace(fd, -1));
@@ -407,22 +407,22 @@ impl Relay<'_> {
         self.lend_no_more();
     }
 
-    /// Has other processes receive again.
+    /// Lets other processes receive again.
     fn lend_no_more(&self) {
-        let lent = &self.entry.description().lent;
+        let lent = &self.socket.description().lent;
         if lent.load(Ordering::Acquire) == lock::thread_number() {
             lent.store(0, Ordering::Release);
             kernel::futex_wake(lent, c_int::MAX);
-            if let Some(link) = self.entry.link() {
-                link.ring_own();
+            if let Some(carried) = self.socket.carried() {
+                carried.signal_own();
             }
         }
     }
 
     fn end(&mut self) -> ! {
         self.lend_no_more();
-        close::part(self.entry, self.ends.socket);
-        crate::description::release(self.entry.description());
+        close::part(self.socket);
+        self.socket.description().release();
         exit(0)
     }
 }
@@ -437,9 +437,8 @@ fn is_ready(fd: c_int, events: libc::c_short) -> bool {
 }
 
 fn is_ready_within(fd: c_int, events: libc::c_short, most: Duration) -> bool {
-    let mut one = [pollfd { fd, events, revents: 0 }];
-    // SAFETY: no mask.
-    unsafe { kernel::poll(&mut one, Some(most), std::ptr::null()) > 0 && one[0].revents & (events | libc::POLLHUP) != 0 }
+    let (ready, found) = kernel::poll_one(fd, events, Some(most));
+    ready > 0 && found & (events | libc::POLLHUP) != 0
 }
 
 /// Closes all descriptors but these: held here, the program's pipes and connections would outlast it.

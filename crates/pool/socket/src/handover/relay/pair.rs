@@ -1,21 +1,22 @@
 //! The connection that takes the place of one with a relay: of the same family, with the options that the program set.
 
 use crate::kernel;
-use crate::table::Entry;
-use libc::{AF_UNIX, SOCK_CLOEXEC, SOCK_STREAM, SOL_SOCKET, c_int, linger, sockaddr, sockaddr_storage, socklen_t};
+use crate::table::{Entry, Socket};
+use libc::{AF_UNIX, SOCK_CLOEXEC, SOCK_STREAM, SOL_SOCKET, c_int, sockaddr, sockaddr_storage, socklen_t};
 use std::sync::atomic::Ordering;
 
 /// Bytes that the kernel buffers in each direction: what lies there is put back, should the program not receive it.
 const BYTES: c_int = 64 << 10;
 
-/// Makes a connection: the program's end, and the relay's. The program's is as `fd`.
-pub(super) fn make(entry: &Entry, fd: c_int) -> Option<(c_int, c_int)> {
+/// Makes a connection: the program's end, and the relay's. The program's has the options of `socket`.
+pub(super) fn make(socket: &Socket) -> Option<(c_int, c_int)> {
+    let fd = socket.fd;
     let family = kernel::option(fd, SOL_SOCKET, libc::SO_DOMAIN)?;
     let (near, far) = (family != AF_UNIX).then(|| internet(fd, family)).flatten().or_else(unix)?;
     kernel::set_option(far, SOL_SOCKET, libc::SO_SNDBUF, BYTES);
     kernel::set_option(near, SOL_SOCKET, libc::SO_RCVBUF, BYTES);
     kernel::set_option(far, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
-    copy_options(entry, fd, near);
+    copy_options(socket, fd, near);
     Some((near, far))
 }
 
@@ -52,7 +53,7 @@ fn copy_option(from: c_int, to: c_int, level: c_int, name: c_int) {
     }
 }
 
-/// Has a descriptor refer to what another does. It is closed at `exec` if it was before.
+/// Makes a descriptor refer to what another does. It is closed at `exec` if it was before.
 pub(super) fn place(from: c_int, to: c_int) {
     // SAFETY: plain numbers.
     unsafe {
@@ -68,22 +69,6 @@ pub(super) fn unsent(fd: c_int) -> c_int {
     // SAFETY: the kernel writes one `int`.
     unsafe { libc::syscall(libc::SYS_ioctl, fd, libc::TIOCOUTQ, &raw mut bytes) };
     bytes
-}
-
-/// Has the end of a socket be a reset for its peer.
-pub(super) fn reset(fd: c_int) {
-    let now = linger { l_onoff: 1, l_linger: 0 };
-    // SAFETY: the kernel reads a structure of our own.
-    unsafe {
-        libc::syscall(
-            libc::SYS_setsockopt,
-            fd,
-            SOL_SOCKET,
-            libc::SO_LINGER,
-            &raw const now,
-            size_of::<linger>(),
-        )
-    };
 }
 
 fn unix() -> Option<(c_int, c_int)> {

@@ -1,4 +1,4 @@
-//! Door at which a process asks to be traced.
+//! Request of a process to be traced, and the tracer's answer.
 
 use super::USUAL;
 use super::raw;
@@ -10,29 +10,29 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 /// Side of the process to be traced.
-pub(crate) struct Doorstep(OwnedFd);
+pub(crate) struct TraceRequest(OwnedFd);
 
 /// Side of the tracer.
-pub(crate) struct Bell(OwnedFd);
+pub(crate) struct TraceAcceptor(OwnedFd);
 
 /// Makes both sides.
 ///
 /// # Errors
 /// [`PagingError::Failed`] if this process can open no more files.
-pub(crate) fn door() -> Result<(Doorstep, Bell), PagingError> {
+pub(crate) fn request_pair() -> Result<(TraceRequest, TraceAcceptor), PagingError> {
     let (outside, inside) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
             .map_err(PagingError::failed("make a connection to the tracer"))?;
-    Ok((Doorstep(outside), Bell(inside)))
+    Ok((TraceRequest(outside), TraceAcceptor(inside)))
 }
 
-impl Doorstep {
+impl TraceRequest {
     /// Asks to be traced; returns when this process is. Neither allocates nor locks, so that it may be called between a
     /// fork and the program.
     ///
     /// # Errors
     /// `EPERM` if tracing is not permitted here, `EPIPE` if there is no tracer.
-    pub(crate) fn knock(&self) -> io::Result<()> {
+    pub(crate) fn send(&self) -> io::Result<()> {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         // Where only descendants may be traced (Yama), the tracer may be our child.
         permit(PTracer::Any);
@@ -51,9 +51,9 @@ fn permit(tracer: PTracer) {
     let _ = rustix::process::set_ptracer(tracer);
 }
 
-impl Bell {
-    /// Waits for a process, and traces it. Returns its number, or `None` if none comes or it cannot be traced.
-    pub(super) fn admit(self) -> Option<u32> {
+impl TraceAcceptor {
+    /// Waits for a process, and traces it. Returns its number, or `None` if none asks or it cannot be traced.
+    pub(super) fn accept(self) -> Option<u32> {
         let pid = u32::from_ne_bytes(receive(&self.0).ok()??);
         let seized = raw::seize(pid, USUAL);
         let errno = seized.err().map_or(0, Errno::raw_os_error);

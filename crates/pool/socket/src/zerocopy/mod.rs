@@ -5,11 +5,12 @@
 //! kernel copies what stays on the machine, so they are reported at once, and as copied. The numbers go on from the kernel's
 //! before the ring, and the kernel's go on from the ring's after it.
 
-use crate::description::Description;
+pub(crate) mod calls;
+
 use crate::kernel::{self, fail};
 use crate::table;
+use calls::Calls;
 use libc::{c_int, cmsghdr, msghdr, sock_extended_err};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Origin of a report (`SO_EE_ORIGIN_ZEROCOPY`).
 const ORIGIN: u8 = 5;
@@ -18,55 +19,10 @@ const COPIED: u8 = 1;
 /// Bytes of the address behind a report, by family.
 const ADDRESS: (usize, usize) = (size_of::<libc::sockaddr_in>(), size_of::<libc::sockaddr_in6>());
 
-/// Calls with that flag, counted.
-#[repr(C)]
-pub(crate) struct Calls {
-    /// 1 once the program asked for it (`SO_ZEROCOPY`); the flag means nothing before.
-    is_on: AtomicU32,
-    /// Calls through the kernel before the ring.
-    before: AtomicU32,
-    /// Calls into the ring.
-    ring: AtomicU32,
-    /// Calls into the ring of which the program was told.
-    told: AtomicU32,
-}
-
-impl Calls {
-    pub(crate) fn reset(&self) {
-        for word in [&self.is_on, &self.before, &self.ring, &self.told] {
-            word.store(0, Ordering::Relaxed);
-        }
-    }
-
-    /// Counts a call that sent something.
-    pub(crate) fn count(&self, flags: c_int, by_ring: bool) {
-        if flags & libc::MSG_ZEROCOPY != 0 && self.is_on() {
-            let word = if by_ring { &self.ring } else { &self.before };
-            word.fetch_add(1, Ordering::AcqRel);
-        }
-    }
-
-    /// Returns true if the program asked for it.
-    pub(crate) fn is_on(&self) -> bool {
-        self.is_on.load(Ordering::Relaxed) != 0
-    }
-
-    /// Returns the number of calls into the ring.
-    pub(crate) fn by_ring(&self) -> u32 {
-        self.ring.load(Ordering::Acquire)
-    }
-
-    /// Returns true if there is a report that the kernel does not have.
-    #[inline]
-    pub(crate) fn has_report(&self) -> bool {
-        self.told.load(Ordering::Acquire) != self.ring.load(Ordering::Acquire)
-    }
-}
-
-/// Notes that the program asked for it.
+/// Notes that the program asked for it (`SO_ZEROCOPY`).
 pub fn ask_for(fd: c_int) {
-    if let Some(entry) = table::get(fd) {
-        entry.description().zerocopy.is_on.store(1, Ordering::Relaxed);
+    if let Some(socket) = table::get(fd) {
+        socket.description().zerocopy.turn_on();
     }
 }
 
@@ -78,8 +34,8 @@ pub unsafe fn report(fd: c_int, message: &mut msghdr, flags: c_int) -> isize {
     let room = message.msg_controllen;
     // SAFETY: the caller's message.
     let got = unsafe { kernel::recvmsg(fd, message, flags) };
-    let Some(entry) = table::get(fd) else { return got };
-    let calls = &entry.description().zerocopy;
+    let Some(socket) = table::get(fd) else { return got };
+    let calls = &socket.description().zerocopy;
     if got >= 0 {
         // SAFETY: the kernel filled the message.
         unsafe { renumber(message, calls) };
@@ -88,14 +44,10 @@ pub unsafe fn report(fd: c_int, message: &mut msghdr, flags: c_int) -> isize {
     if kernel::errno() != libc::EAGAIN || !calls.has_report() {
         return got;
     }
-    let (before, told) = (calls.before.load(Ordering::Acquire), calls.told.load(Ordering::Acquire));
-    let all = calls.ring.load(Ordering::Acquire);
-    if calls.told.compare_exchange(told, all, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-        return fail(libc::EAGAIN);
-    }
+    let Some((first, last)) = calls.take_report() else { return fail(libc::EAGAIN) };
     message.msg_controllen = room;
     // SAFETY: the caller's message, with the room that it had.
-    unsafe { write(fd, message, before.wrapping_add(told), before.wrapping_add(all).wrapping_sub(1)) };
+    unsafe { write(fd, message, first, last) };
     0
 }
 
@@ -104,7 +56,7 @@ pub unsafe fn report(fd: c_int, message: &mut msghdr, flags: c_int) -> isize {
 /// # Safety
 /// A message that the kernel filled.
 unsafe fn renumber(message: &mut msghdr, calls: &Calls) {
-    let (before, ring) = (calls.before.load(Ordering::Acquire), calls.by_ring());
+    let (before, ring) = (calls.before_ring(), calls.by_ring());
     // SAFETY: the C library steps within the message.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
     while !header.is_null() {
@@ -162,9 +114,4 @@ unsafe fn write(fd: c_int, message: &mut msghdr, first: u32, last: u32) {
         data.cast::<sock_extended_err>().write_unaligned(error);
     }
     message.msg_controllen = message.msg_controllen.min(space as _);
-}
-
-/// Returns true if a socket has a report that the kernel does not have.
-pub(crate) fn has_report(description: &Description) -> bool {
-    description.zerocopy.has_report()
 }

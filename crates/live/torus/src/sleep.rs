@@ -11,18 +11,18 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Time until which a thread sleeps, in the unit of its caller; 0 while it is awake.
 #[derive(Debug)]
-pub(crate) struct Bell(AtomicU64);
+pub(crate) struct SleepTime(AtomicU64);
 
-impl Bell {
-    /// Returns a bell whose thread is awake.
-    pub(crate) fn new() -> Bell {
-        Bell(AtomicU64::new(0))
+impl SleepTime {
+    /// Returns the time of a thread that is awake.
+    pub(crate) fn new() -> SleepTime {
+        SleepTime(AtomicU64::new(0))
     }
 
     /// Calls `park` with `until`, unless `earliest` then returns an earlier time. `park` may return at any time, and
     /// must return at once if `unpark` was called since it last returned.
     pub(crate) fn sleep(&self, until: u64, earliest: impl FnOnce() -> u64, park: impl FnOnce(u64)) {
-        // SYNC POINT with `ring`.
+        // SYNC POINT with `wake`.
         self.0.store(until, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let earliest = earliest();
@@ -34,7 +34,7 @@ impl Bell {
 
     /// Calls `unpark` if the sleeper would sleep beyond `at`, the time at which work is due that the caller has
     /// already made visible to it.
-    pub(crate) fn ring(&self, at: u64, unpark: impl FnOnce()) {
+    pub(crate) fn wake(&self, at: u64, unpark: impl FnOnce()) {
         // SYNC POINT with `sleep`.
         fence(Ordering::SeqCst);
         if at < self.0.load(Ordering::Relaxed) {
@@ -45,7 +45,7 @@ impl Bell {
 
 #[cfg(all(test, loom))]
 mod loom_tests {
-    use super::Bell;
+    use super::SleepTime;
     use loom::sync::Arc;
     use loom::sync::atomic::{AtomicU64, Ordering};
 
@@ -56,17 +56,17 @@ mod loom_tests {
     #[test]
     fn loom_nobody_sleeps_through() {
         loom::model(|| {
-            let (bell, due) = (Arc::new(Bell::new()), Arc::new(AtomicU64::new(NEVER)));
+            let (time, due) = (Arc::new(SleepTime::new()), Arc::new(AtomicU64::new(NEVER)));
             let sleeper = {
-                let (bell, due) = (bell.clone(), due.clone());
+                let (time, due) = (time.clone(), due.clone());
                 loom::thread::spawn(move || {
                     while due.load(Ordering::Acquire) == NEVER {
-                        bell.sleep(NEVER, || due.load(Ordering::Acquire), |_| loom::thread::park());
+                        time.sleep(NEVER, || due.load(Ordering::Acquire), |_| loom::thread::park());
                     }
                 })
             };
             due.store(5, Ordering::Release);
-            bell.ring(5, || sleeper.thread().unpark());
+            time.wake(5, || sleeper.thread().unpark());
             sleeper.join().unwrap();
         });
     }

@@ -1,0 +1,283 @@
+//! State of a channel that the reading thread changes and the channel's user reads.
+
+use crate::bells::PeerBells;
+use crate::space::Space;
+use crate::wire::{Access, Cause, ChannelId, Extent, OpenedChannel, PeerProcess};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Most segments that one side of a channel grants the other (equal to the manager's limit).
+const MOST_GRANTED: usize = 256;
+
+/// Greeting that one side sends the other when a channel is opened.
+#[derive(Debug)]
+pub struct Greeting {
+    pub bytes: Vec<u8>,
+    pub passed: Vec<OwnedFd>,
+}
+
+/// State of a channel that the reading thread and the channel's user share.
+pub(super) struct ChannelLink {
+    pub(super) id: ChannelId,
+    pub(super) peer: PeerProcess,
+    pub(super) queues: Extent,
+    pub(super) bells: PeerBells,
+    pub(super) peer_bell: usize,
+    /// True if the peer can be woken.
+    pub(super) rings: bool,
+    own_bell: AtomicU32,
+    gone: AtomicU32,
+    granted: Box<[Granted]>,
+    /// Number of entries of `granted` that were ever used.
+    count: AtomicU32,
+    /// Index of the entry in which an offset was last found.
+    last: AtomicU32,
+    /// True once all is unmapped. Locked while a segment is mapped, so that none is mapped after that, and while one is
+    /// pinned, unpinned or withdrawn.
+    unmapped: Mutex<bool>,
+    /// True if segments that are withdrawn are unmapped as soon as nothing in them is pinned.
+    pub(super) unmaps_withdrawn: AtomicBool,
+}
+
+/// A granted segment: written by the reading thread, `end` last. Empty after it was withdrawn.
+#[derive(Default)]
+struct Granted {
+    start: AtomicU64,
+    /// End of the segment, a whole page; the lowest bit is set if it may be written.
+    end: AtomicU64,
+    /// End of the mapping, which stays after the segment was withdrawn; zero once it is unmapped, and the entry free.
+    mapped: AtomicU64,
+    /// Number of pins in it.
+    pins: AtomicU32,
+}
+
+impl ChannelLink {
+    /// Maps the queue area and the bells of a new channel.
+    pub(super) fn new(
+        space: &Space,
+        opened: OpenedChannel,
+        mut beside: Vec<OwnedFd>,
+    ) -> rustix::io::Result<(ChannelLink, Greeting)> {
+        // Descriptors of the queue area, unless it is in a device, and of the bells, unless they are on another host.
+        let is_far = opened.peer.is_far();
+        let own = usize::from(!space.is_whole()) + usize::from(!is_far);
+        if beside.len() < own {
+            // The manager sends them, so this process can have no more descriptors.
+            return Err(Errno::MFILE);
+        }
+        let passed = beside.split_off(own);
+        let bells = match is_far {
+            true => PeerBells::far(),
+            false => PeerBells::new(beside[own - 1].as_fd())?,
+        };
+        space.map(opened.queues, beside.first(), Access::Write)?;
+        let link = ChannelLink {
+            id: opened.channel,
+            peer: opened.peer,
+            queues: opened.queues,
+            bells,
+            peer_bell: opened.bell as usize % crate::BELLS,
+            rings: opened.rings,
+            own_bell: AtomicU32::new(0),
+            gone: AtomicU32::new(0),
+            granted: (0..MOST_GRANTED).map(|_| Granted::default()).collect(),
+            count: AtomicU32::new(0),
+            last: AtomicU32::new(0),
+            unmapped: Mutex::new(false),
+            unmaps_withdrawn: AtomicBool::new(false),
+        };
+        Ok((link, Greeting { bytes: opened.greeting, passed }))
+    }
+
+    /// Returns the channel's identity.
+    pub(super) fn id(&self) -> ChannelId {
+        self.id
+    }
+
+    /// Returns the process at the other side.
+    pub(super) fn peer(&self) -> &PeerProcess {
+        &self.peer
+    }
+
+    /// Returns the index of this process's bell for the channel.
+    pub(super) fn own_bell(&self) -> usize {
+        self.own_bell.load(Ordering::Relaxed) as usize
+    }
+
+    /// Sets the index of this process's bell for the channel.
+    pub(super) fn set_own_bell(&self, bell: usize) {
+        self.own_bell.store(bell as u32, Ordering::Relaxed);
+    }
+
+    /// Returns why the peer is gone, or `None`.
+    pub(super) fn gone(&self) -> Option<Cause> {
+        cause_of(self.gone.load(Ordering::Acquire))
+    }
+
+    /// Records why the peer is gone. The first cause counts: a peer that gives a channel up closes it later.
+    pub(super) fn note_gone(&self, cause: Cause) {
+        let _ = self.gone.compare_exchange(0, word_of(cause), Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// Returns whether another segment fits; the manager does not grant more than that.
+    fn has_room(&self) -> bool {
+        (self.count.load(Ordering::Relaxed) as usize) < MOST_GRANTED || self.free_entry().is_some()
+    }
+
+    /// Returns the index of an entry whose segment was unmapped.
+    fn free_entry(&self) -> Option<usize> {
+        self.used().iter().position(|granted| granted.mapped.load(Ordering::Relaxed) == 0)
+    }
+
+    /// Returns whether a segment was granted already, and this is a repetition.
+    fn knows(&self, segment: Extent) -> bool {
+        self.used().iter().any(|granted| granted.mapped.load(Ordering::Relaxed) == segment.end())
+    }
+
+    /// Maps a segment that the peer granted, unless the channel is over.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(super) fn map(
+        &self,
+        space: &Space,
+        segment: Extent,
+        file: Option<&OwnedFd>,
+        access: Access,
+    ) -> rustix::io::Result<()> {
+        let unmapped = self.unmapped.lock().unwrap_or_else(PoisonError::into_inner);
+        if *unmapped || self.knows(segment) || !self.has_room() {
+            return Ok(());
+        }
+        space.map(segment, file, access)?;
+        self.granted(segment, access);
+        Ok(())
+    }
+
+    /// Records a granted segment, which is mapped.
+    fn granted(&self, segment: Extent, access: Access) {
+        let count = self.count.load(Ordering::Relaxed);
+        let free = self.free_entry();
+        let granted = &self.granted[free.unwrap_or(count as usize)];
+        granted.start.store(segment.offset, Ordering::Relaxed);
+        granted.mapped.store(segment.end(), Ordering::Relaxed);
+        // Pairs with the load in `Granted::has`.
+        granted.end.store(segment.end() | (access == Access::Write) as u64, Ordering::Release);
+        if free.is_none() {
+            self.count.store(count + 1, Ordering::Release);
+        }
+    }
+
+    /// Forgets a segment: its offsets are no longer valid. It stays mapped until the channel is dropped, since a
+    /// thread may still be reading it, unless the channel says what is pinned. Returns whether the manager is to be told
+    /// that it is not mapped.
+    pub(super) fn withdrawn(&self, space: &Space, offset: u64) -> bool {
+        let unmapped = self.unmapped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stays = *unmapped || !self.unmaps_withdrawn.load(Ordering::Acquire);
+        for granted in self.used() {
+            let is_it =
+                granted.start.load(Ordering::Relaxed) == offset && granted.mapped.load(Ordering::Relaxed) > 0;
+            if is_it {
+                granted.end.store(0, Ordering::Release);
+                stays = stays || !self.unmap_unpinned(space, granted);
+            }
+        }
+        !stays
+    }
+
+    /// Unmaps a withdrawn segment in which nothing is pinned. Returns whether it did.
+    fn unmap_unpinned(&self, space: &Space, granted: &Granted) -> bool {
+        let is_pinned = granted.pins.load(Ordering::Relaxed) > 0;
+        if !self.unmaps_withdrawn.load(Ordering::Acquire) || is_pinned {
+            return false;
+        }
+        // SAFETY: whoever uses pointers into it has pinned it, by the contract of `unmap_withdrawn`.
+        unsafe { space.unmap(granted.extent()) };
+        granted.mapped.store(0, Ordering::Relaxed);
+        true
+    }
+
+    /// Pins the entry that allows this access to all of a range.
+    pub(super) fn pin(&self, offset: u64, bytes: u64, access: Access) -> Option<usize> {
+        let _unmapped = self.unmapped.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self.used().iter().position(|granted| granted.has(offset, bytes, access))?;
+        self.granted[found].pins.fetch_add(1, Ordering::Relaxed);
+        Some(found)
+    }
+
+    /// Unpins an entry. Returns the offset of its segment if that was withdrawn, and is unmapped now.
+    pub(super) fn unpin(&self, space: &Space, entry: usize) -> Option<u64> {
+        let unmapped = self.unmapped.lock().unwrap_or_else(PoisonError::into_inner);
+        let granted = &self.granted[entry];
+        granted.pins.fetch_sub(1, Ordering::Relaxed);
+        let was_withdrawn = granted.end.load(Ordering::Relaxed) == 0;
+        let gone = was_withdrawn && !*unmapped && self.unmap_unpinned(space, granted);
+        gone.then(|| granted.start.load(Ordering::Relaxed))
+    }
+
+    /// Returns whether a granted segment allows this access to all of a range.
+    #[inline(always)]
+    pub(super) fn has(&self, offset: u64, bytes: u64, access: Access) -> bool {
+        let last = &self.granted[self.last.load(Ordering::Relaxed) as usize % MOST_GRANTED];
+        last.has(offset, bytes, access) || self.find(offset, bytes, access)
+    }
+
+    fn find(&self, offset: u64, bytes: u64, access: Access) -> bool {
+        let found = self.used().iter().position(|granted| granted.has(offset, bytes, access));
+        found.inspect(|&at| self.last.store(at as u32, Ordering::Relaxed)).is_some()
+    }
+
+    fn used(&self) -> &[Granted] {
+        &self.granted[..self.count.load(Ordering::Acquire) as usize]
+    }
+
+    /// Unmaps all that came by the channel, into which no pointer is in use.
+    pub(super) fn unmap(&self, space: &Space) {
+        let mut unmapped = self.unmapped.lock().unwrap_or_else(PoisonError::into_inner);
+        *unmapped = true;
+        let granted = self.used().iter().filter(|granted| granted.mapped.load(Ordering::Relaxed) > 0);
+        let granted = granted.map(Granted::extent);
+        for extent in std::iter::once(self.queues).chain(granted) {
+            // SAFETY: pointers into it were valid until the channel was dropped, which it is.
+            unsafe { space.unmap(extent) };
+        }
+    }
+}
+
+impl Granted {
+    /// Returns the extent that is mapped.
+    fn extent(&self) -> Extent {
+        let offset = self.start.load(Ordering::Relaxed);
+        Extent { offset, bytes: self.mapped.load(Ordering::Relaxed) - offset }
+    }
+
+    #[inline(always)]
+    fn has(&self, offset: u64, bytes: u64, access: Access) -> bool {
+        let end = self.end.load(Ordering::Acquire);
+        let start = self.start.load(Ordering::Relaxed);
+        let may = access == Access::Read || end & 1 == 1;
+        may && offset >= start && offset.checked_add(bytes).is_some_and(|last| last <= end & !1)
+    }
+}
+
+/// Decodes the stored word of why the peer is gone; zero while it lives.
+fn cause_of(word: u32) -> Option<Cause> {
+    match word {
+        0 => None,
+        1 => Some(Cause::Closed),
+        3 => Some(Cause::CannotMap),
+        4 => Some(Cause::HostSilent),
+        _ => Some(Cause::Died),
+    }
+}
+
+fn word_of(cause: Cause) -> u32 {
+    match cause {
+        Cause::Closed => 1,
+        Cause::Died => 2,
+        Cause::CannotMap => 3,
+        Cause::HostSilent => 4,
+    }
+}

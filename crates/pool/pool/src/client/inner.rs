@@ -1,0 +1,39 @@
+//! Part of a connection that channels, services, segments and arenas keep alive.
+
+use super::connect::PATIENCE;
+use super::error::Error;
+use super::link::{Link, Replied};
+use crate::wire::{Reply, Request};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// Connection to the manager, with its thread.
+pub(crate) struct Inner {
+    pub(super) link: Arc<Link>,
+    /// Thread that reads what the manager sends.
+    pub(super) reader: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Inner {
+    /// Asks the manager, and waits for a reply without descriptors.
+    pub(super) fn ask(&self, request: Request) -> Result<Reply, Error> {
+        match self.link.ask(&request, &[], PATIENCE)? {
+            Replied::Plain(reply) => Ok(reply),
+            _ => Err(Error::ManagerGone),
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let reader = self.reader.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if !self.link.maker().is_here() {
+            // The thread is the parent's.
+            return std::mem::forget(reader);
+        }
+        self.link.close();
+        if let Some(reader) = reader {
+            let _ = reader.join();
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Connection of a client: what its calls share.
+
+use super::options::Options;
+use super::reactor::Reactor;
+use super::shared::Shared;
+use super::window::Limit;
+use crate::error::Error;
+use crate::queue::entry::MOST_CONNECTIONS;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Connection to a service, one of those that use the same queues.
+pub(super) struct Connection {
+    pub shared: Arc<Shared>,
+    pub reactor: Arc<Reactor>,
+    /// Number by which the server knows it.
+    pub number: u16,
+    pub window: Limit,
+}
+
+impl Connection {
+    /// Connects to a service of a pool or at a TCP address.
+    pub(super) fn open(place: &Path, service: &str, options: Options) -> Result<Connection, Error> {
+        let window = Limit::new(options.window);
+        let shared = Arc::new(Shared::connect(place, service, options)?);
+        let reactor = Arc::new(Reactor::new(&shared));
+        Ok(Connection { shared, reactor, number: 0, window })
+    }
+
+    /// Returns another connection over the same queues, with a window of its own.
+    pub(super) fn with_number(&self, number: u16) -> Connection {
+        Connection {
+            shared: self.shared.clone(),
+            reactor: self.reactor.clone(),
+            number: number % MOST_CONNECTIONS,
+            window: Limit::new(self.shared.options().window),
+        }
+    }
+}

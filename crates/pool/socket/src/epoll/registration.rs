@@ -1,0 +1,154 @@
+//! Registrations as the kernel has them, and the calls that make and wait for them.
+//!
+//! Other descriptors are registered as the program says. A carried socket has a number of this library's instead of the
+//! program's, and always the same events.
+
+use crate::kernel;
+use libc::{
+    EPOLL_CTL_DEL, EPOLLET, EPOLLIN, EPOLLONESHOT, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, c_int, c_void, epoll_event,
+    timespec,
+};
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// Sockets of one set that can be carried.
+const MOST_SLOTS: usize = 1 << 20;
+/// Slot of a set's wakeup, among those of its sockets.
+pub(super) const WAKEUP: usize = MOST_SLOTS - 1;
+/// Flags of a registration that are no events: `EPOLLWAKEUP` and `EPOLLEXCLUSIVE`.
+const PRIVATE: u32 = 1 << 29 | 1 << 28;
+
+/// Returns the first of the numbers under which carried sockets are registered: addresses that no program has.
+fn numbers() -> u64 {
+    static NUMBERS: OnceLock<u64> = OnceLock::new();
+    *NUMBERS.get_or_init(|| {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: new address space that is never touched.
+        unsafe { libc::mmap(null_mut(), MOST_SLOTS, libc::PROT_NONE, flags, -1, 0) as u64 }
+    })
+}
+
+/// Returns the number under which a slot is registered.
+pub(super) fn number(slot: usize) -> u64 {
+    numbers() + slot as u64
+}
+
+/// Returns the slot that is registered under a number, if it is one of this library's.
+pub(super) fn slot_of(number: u64) -> Option<usize> {
+    let slot = number.wrapping_sub(numbers());
+    (slot < MOST_SLOTS as u64).then_some(slot as usize)
+}
+
+/// Returns the kernel's registration of the carried socket in a slot.
+pub(super) fn carried(slot: usize) -> epoll_event {
+    epoll_event {
+        events: (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET) as u32,
+        u64: number(slot),
+    }
+}
+
+/// Calls `epoll_ctl(2)`.
+///
+/// # Safety
+/// As `epoll_ctl(2)`.
+pub(super) unsafe fn control(set: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> isize {
+    // SAFETY: the caller's promise.
+    unsafe { libc::syscall(libc::SYS_epoll_ctl, set, operation, fd, event) as isize }
+}
+
+/// Registers a descriptor anew, or changes its registration.
+pub(super) fn register(set: c_int, operation: c_int, fd: c_int, mut event: epoll_event) -> isize {
+    // SAFETY: an event of our own.
+    unsafe { control(set, operation, fd, &raw mut event) }
+}
+
+/// Deletes a registration.
+pub(super) fn delete(set: c_int, fd: c_int) -> isize {
+    // SAFETY: no event is needed.
+    unsafe { control(set, EPOLL_CTL_DEL, fd, null_mut()) }
+}
+
+/// Calls `epoll_pwait2(2)`.
+///
+/// # Safety
+/// As `epoll_pwait2(2)`.
+pub(super) unsafe fn wait(
+    set: c_int,
+    events: *mut epoll_event,
+    most: c_int,
+    timeout: Option<Duration>,
+    mask: *const c_void,
+) -> isize {
+    let time = timeout.map(kernel::to_timespec);
+    let time = time.as_ref().map_or(std::ptr::null(), |time| time as *const timespec);
+    // SAFETY: the caller's promise.
+    let got =
+        unsafe { libc::syscall(libc::SYS_epoll_pwait2, set, events, most, time, mask, kernel::SIGSET_BYTES) };
+    if got >= 0 || kernel::errno() != libc::ENOSYS {
+        return got as isize;
+    }
+    // Before Linux 5.11: milliseconds, rounded up, as the C library does.
+    let most_ms =
+        timeout.map_or(-1, |time| time.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as c_int);
+    // SAFETY: the caller's room and mask.
+    unsafe {
+        libc::syscall(libc::SYS_epoll_pwait, set, events, most, most_ms, mask, kernel::SIGSET_BYTES) as isize
+    }
+}
+
+/// Takes the events that the kernel has, without waiting.
+pub(super) fn take(set: c_int, room: &mut [epoll_event]) -> isize {
+    // SAFETY: all of the room.
+    unsafe { wait(set, room.as_mut_ptr(), room.len() as c_int, Some(Duration::ZERO), std::ptr::null()) }
+}
+
+/// Returns true if a descriptor is a set.
+pub(super) fn is_set(fd: c_int) -> bool {
+    let before = kernel::errno();
+    let link = std::fs::read_link(format!("/proc/self/fd/{fd}"));
+    kernel::fail(before);
+    link.is_ok_and(|link| link.as_os_str() == "anon_inode:[eventpoll]")
+}
+
+/// Registration of a descriptor, as the kernel has it.
+pub(super) struct Registered {
+    pub(super) fd: c_int,
+    pub(super) mask: u32,
+    pub(super) data: u64,
+}
+
+/// Reads the registrations of a set (`proc_pid_fdinfo(5)`).
+pub(super) fn registered(set_fd: c_int) -> Vec<Registered> {
+    let Ok(path) = std::ffi::CString::new(format!("/proc/self/fdinfo/{set_fd}")) else { return Vec::new() };
+    String::from_utf8_lossy(&kernel::read_whole(&path)).lines().filter_map(parse).collect()
+}
+
+/// Reads `tfd: FD events: MASK data: NUMBER ..`, the last two in hexadecimal.
+fn parse(line: &str) -> Option<Registered> {
+    let mut words = line.split_whitespace();
+    let (name, fd) = (words.next()?, words.next()?.parse().ok()?);
+    let mask = u32::from_str_radix(words.nth(1)?, 16).ok()?;
+    let data = u64::from_str_radix(words.nth(1)?, 16).ok()?;
+    (name == "tfd:").then_some(Registered { fd, mask, data })
+}
+
+/// Returns true if the kernel has told the event of a descriptor's one-shot registration, of which only flags are left then.
+pub(super) fn is_spent(set_fd: c_int, fd: c_int) -> bool {
+    let flags = (EPOLLONESHOT | EPOLLET) as u32 | PRIVATE;
+    registered(set_fd).iter().any(|one| one.fd == fd && one.mask & !flags == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registrations_are_read() {
+        let one = parse("tfd:        5 events: 80000019 data: ffffffffffffffff  pos:0 ino:61 sdev:7").expect("one");
+        assert_eq!((one.fd, one.mask, one.data), (5, 0x8000_0019, u64::MAX));
+        for wrong in ["pos:\t0", "flags:\t02", "tfd: 5 events: x data: 1", ""] {
+            assert!(parse(wrong).is_none(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Calls with `MSG_ZEROCOPY` on a socket, counted: their numbers are what the program is told.
+
+use libc::c_int;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Counts of calls with the flag.
+#[repr(C)]
+pub(crate) struct Calls {
+    /// 1 once the program asked for it (`SO_ZEROCOPY`); the flag means nothing before.
+    is_on: AtomicU32,
+    /// Calls through the kernel before the ring.
+    before: AtomicU32,
+    /// Calls into the ring.
+    ring: AtomicU32,
+    /// Calls into the ring of which the program was told.
+    told: AtomicU32,
+}
+
+impl Calls {
+    pub(crate) fn reset(&self) {
+        for word in [&self.is_on, &self.before, &self.ring, &self.told] {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts calls from now on.
+    pub(super) fn turn_on(&self) {
+        self.is_on.store(1, Ordering::Relaxed);
+    }
+
+    /// Counts a call that sent something.
+    pub(crate) fn count(&self, flags: c_int, by_ring: bool) {
+        if flags & libc::MSG_ZEROCOPY != 0 && self.is_on() {
+            let word = if by_ring { &self.ring } else { &self.before };
+            word.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Returns true if the program asked for it.
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed) != 0
+    }
+
+    /// Returns the number of calls through the kernel before the ring.
+    pub(super) fn before_ring(&self) -> u32 {
+        self.before.load(Ordering::Acquire)
+    }
+
+    /// Returns the number of calls into the ring.
+    pub(crate) fn by_ring(&self) -> u32 {
+        self.ring.load(Ordering::Acquire)
+    }
+
+    /// Returns true if there is a report that the kernel does not have.
+    #[inline]
+    pub(crate) fn has_report(&self) -> bool {
+        self.told.load(Ordering::Acquire) != self.ring.load(Ordering::Acquire)
+    }
+
+    /// Takes the report: returns the numbers of the first and the last call that the program is told of now; none if another
+    /// thread took it.
+    pub(super) fn take_report(&self) -> Option<(u32, u32)> {
+        let (before, told) = (self.before.load(Ordering::Acquire), self.told.load(Ordering::Acquire));
+        let all = self.ring.load(Ordering::Acquire);
+        self.told.compare_exchange(told, all, Ordering::AcqRel, Ordering::Relaxed).ok()?;
+        Some((before.wrapping_add(told), before.wrapping_add(all).wrapping_sub(1)))
+    }
+}
