@@ -24,10 +24,6 @@ pub mod control_file;
 pub mod fit;
 pub mod quality;
 
-#[cfg(target_arch = "x86_64")]
-mod borrow;
-#[cfg(not(target_arch = "x86_64"))]
-#[path = "borrow/absent.rs"]
 mod borrow;
 mod cache;
 mod capture;

@@ -1,26 +1,15 @@
-//! Memory borrowed from a process that is there already: part of it becomes remote, and comes back in the end.
+//! A loan, from its start until all memory was given back.
 //!
-//! The first requirement is that the process goes on unharmed, however this ends. So nothing of it depends on us: the
-//! agent's pager gives all memory back by itself when we are gone, and no call of the program needs an answer of ours.
 //! One thread does everything: it traces the process's threads, which stop only for signals and when they are made, and
 //! looks at the run from time to time.
-//!
-//! | module | idea |
-//! |---|---|
-//! | `host` | the process, and who is refused |
 
-mod host;
-
-pub use host::RunningProgram;
-
-use crate::calibrate::Calibration;
+use super::{BorrowReport, BorrowSetup, LEFT_OUT, RunningProgram};
 use crate::control_file::ControlFile;
-use crate::delay::Delay;
 use crate::folder::Folder;
 use crate::headroom::Headroom;
 use crate::inject::{Borrowed, Borrower, let_go, pass_over};
 use crate::job::ProgramEnd;
-use crate::local::{self, LocalMemory, Unseen};
+use crate::local::{self, Unseen};
 use crate::measure::{self, Tally};
 use crate::signals::Watch;
 use crate::trace::{self, Next, Stop, raw};
@@ -30,7 +19,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use unrack_pager::sys::now_ns;
 use unrack_record::Warning;
-use unrack_units::Bytes;
 
 /// Time between two looks at the run.
 const PACE: Duration = Duration::from_millis(100);
@@ -41,42 +29,6 @@ const SETTLED: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(300);
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
 const CONTROL_NAME: &str = "control";
-/// Key of the warning that processes keep their memory which the program had started before.
-pub const LEFT_OUT: &str = "left-out";
-
-/// Parameters of a loan.
-pub struct BorrowSetup<'a> {
-    pub program: &'a RunningProgram,
-    /// Processes that it has started before are taken, too.
-    pub with_children: bool,
-    /// Local memory of the process and of those that it forks, together.
-    pub local: Bytes,
-    /// Memory that it has now.
-    pub footprint: Bytes,
-    pub delay: &'a Delay,
-    pub calibration: Calibration,
-    /// Seed of the draws, if the delay is drawn.
-    pub seed: u64,
-    /// Time after which all is given back; `None`: when a signal asks for it.
-    pub time: Option<Duration>,
-}
-
-/// Result of a loan.
-#[derive(Debug, Clone)]
-pub struct BorrowReport {
-    /// End of the program, if it came and can be known.
-    pub status: Option<ProgramEnd>,
-    /// The program ended before its memory was given back.
-    pub has_ended: bool,
-    pub wall_s: f64,
-    /// Time until so little was local as was asked for; `None`: it never was.
-    pub taken_s: Option<f64>,
-    pub tally: Tally,
-    pub local: LocalMemory,
-    /// Facts that readers should know before trusting the figures.
-    pub warnings: Vec<Warning>,
-}
-
 /// Takes part of a process's memory away for a while, and gives it back. The process goes on in any case.
 ///
 /// # Errors
@@ -100,7 +52,7 @@ fn borrow_here(setup: &BorrowSetup) -> Result<BorrowReport, PagingError> {
     let (borrowed, threads) = put_in(setup.program.pid).map_err(|why| setup.program.refused(why))?;
     loan.took(setup.program.pid, borrowed, threads);
     if setup.with_children {
-        for pid in descendants(setup.program.pid) {
+        for pid in proc::descendants(setup.program.pid) {
             loan.follow(pid, &path);
         }
     }
@@ -149,7 +101,7 @@ impl<'a> Loan<'a> {
             threads: HashSet::new(),
             strangers: match setup.with_children {
                 true => HashSet::new(),
-                false => descendants(setup.program.pid).into_iter().collect(),
+                false => proc::descendants(setup.program.pid).into_iter().collect(),
             },
             left_out: Vec::new(),
             young: HashMap::new(),
@@ -307,7 +259,7 @@ impl<'a> Loan<'a> {
         self.hosts.retain(|pid, _| !proc::has_ended(*pid));
         self.young.retain(|pid, _| !proc::has_ended(*pid));
         self.note_taken();
-        for pid in descendants(self.setup.program.pid) {
+        for pid in proc::descendants(self.setup.program.pid) {
             if !self.hosts.contains_key(&pid) && !self.strangers.contains(&pid) {
                 self.young.entry(pid).or_insert_with(Instant::now);
             }
@@ -406,15 +358,4 @@ impl<'a> Loan<'a> {
             warnings,
         }
     }
-}
-
-pub(super) fn descendants(pid: u32) -> Vec<u32> {
-    let mut found = proc::children(pid);
-    let mut next = 0;
-    while next < found.len() {
-        let more = proc::children(found[next]);
-        found.extend(more.into_iter().filter(|pid| *pid != 0));
-        next += 1;
-    }
-    found
 }
