@@ -3,9 +3,9 @@
 use super::RunningProgram;
 use crate::calibrate::Calibration;
 use crate::delay::Delay;
-use crate::job::ProgramEnd;
 use crate::local::LocalMemory;
 use crate::measure::Tally;
+use crate::program_end::ProgramEnd;
 use std::time::Duration;
 use unrack_record::Warning;
 use unrack_units::Bytes;
