@@ -1,8 +1,9 @@
 //! Constants and functions that several crates must agree on: the hash FNV-1a, the random generator SplitMix64, the
 //! page size.
 //!
-//! Names of files and ports, kept results and seeds depend on them, so none may change. They need no allocator and no
-//! operating system: the pager uses them inside foreign programs, and build scripts before anything is built.
+//! Names of files and ports, kept results and seeds depend on them, so none may change. It is a crate because of
+//! linkage: it is `no_std` and needs no allocator and no operating system, since the pager uses it inside foreign programs, and
+//! build scripts before anything is built.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,7 +1,7 @@
 //! Identity of this build, as `build.rs` found it: results name it, and kept results are known by it.
 //!
-//! A crate of its own, since the command and the Python package are both built with it, and since only crates above it
-//! are compiled again when any source changes.
+//! It is a crate because of its build script, which runs when any source changes: only the crates above it are compiled again
+//! then. The command and the Python package are both built with it.
 #![forbid(unsafe_code)]
 
 use std::sync::LazyLock;

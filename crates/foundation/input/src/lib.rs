@@ -1,4 +1,7 @@
-//! Reading of input files: regular files only, bounded, and quoted in errors to at most one line.
+//! Reading of what others wrote: input files, regular files only, bounded, and quoted in errors to at most one line; and the
+//! kernel's files on memory.
+//!
+//! It is a crate because crates that know nothing of each other read files: scenarios, tables, traces, limits of memory.
 //!
 //! | to | use |
 //! |---|---|
@@ -6,6 +9,7 @@
 //! | open a file for another library | [`open`] |
 //! | read the standard input to its end | [`read_stdin`] |
 //! | quote part of an input in an error | [`clipped`] |
+//! | know how much memory there is for a process | [`memory`] |
 //!
 //! A device, a pipe, a socket or a folder is refused before a byte of it is read; opening one does not wait for a
 //! writer. Each caller sets the largest length of its files.
@@ -13,6 +17,7 @@
 
 mod clip;
 mod error;
+pub mod memory;
 
 pub use clip::{WIDTH, clipped, clipped_to};
 pub use error::{InputError, Reason};

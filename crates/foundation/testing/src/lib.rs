@@ -1,4 +1,4 @@
-//! Helpers shared by the tests of all crates; none of them is shipped.
+//! Helpers shared by the tests of all crates. It is a crate because only tests link it: nothing of it is shipped.
 //!
 //! - [`skip`] reports that a test needs something that this machine lacks.
 //! - [`Folder`] is a folder of one test, in which a name that was not created does not exist.

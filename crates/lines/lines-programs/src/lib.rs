@@ -1,5 +1,7 @@
-//! Programs as the kernel would execute them, for whoever runs them under QEMU: the command for the first, the plugin for
-//! those that a program starts.
+//! Programs as the kernel would execute them: the command runs the first under QEMU, the plugin those that a program starts.
+//!
+//! It is a crate because of linkage: the plugin, a library inside QEMU, must not contain `lines-run`, which is outside; and
+//! `lines`, which both use, knows no files.
 //!
 //! | module | tells |
 //! |---|---|

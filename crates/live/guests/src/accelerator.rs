@@ -58,7 +58,7 @@ fn works(qemu: &str, accelerator: Accelerator) -> Result<bool, Error> {
     command.args(arguments).args(["-accel", accelerator, "-cpu", "max", "-bios", &memory::path(&firmware)]);
     command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    crate::qemu::inherit(&mut command, &[firmware.as_fd()]);
+    memory::inherit(&mut command, &[firmware.as_fd()]);
     let Ok(mut child) = command.spawn() else { return Ok(false) };
     let begun = Instant::now();
     let status = loop {

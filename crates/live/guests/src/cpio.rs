@@ -1,5 +1,8 @@
 //! Archives in the format `newc` of cpio, which the kernel unpacks as its first file system.
 
+use ::cpio::newc::Builder;
+use std::io::Write;
+
 /// Archive under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Archive {
@@ -35,36 +38,24 @@ impl Archive {
         self.bytes
     }
 
-    /// Appends an entry: a header of hexadecimal numbers, the name and the contents, each padded to 4 bytes.
+    /// Appends an entry.
     ///
     /// # Panics
     /// If `contents` has 4 GiB or more, which the format cannot hold.
     fn entry(&mut self, path: &str, mode: u32, contents: &[u8]) {
         self.entries += 1;
         let length = u32::try_from(contents.len()).expect("a file of less than 4 GiB");
-        let name = u32::try_from(path.len() + 1).expect("a short name");
         let links = if mode == FOLDER { 2 } else { 1 };
-        let numbers = [self.entries, mode, 0, 0, links, 0, length, 0, 0, 0, 0, name, 0];
-        self.bytes.extend_from_slice(b"070701");
-        for number in numbers {
-            self.bytes.extend_from_slice(format!("{number:08x}").as_bytes());
-        }
-        self.bytes.extend_from_slice(path.as_bytes());
-        self.bytes.push(0);
-        self.pad();
-        self.bytes.extend_from_slice(contents);
-        self.pad();
-    }
-
-    fn pad(&mut self) {
-        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+        let header = Builder::new(path).ino(self.entries).mode(mode).nlink(links);
+        let mut entry = header.write(&mut self.bytes, length);
+        let written = entry.write_all(contents).and_then(|()| entry.finish());
+        written.expect("memory takes what fits the length");
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
     use std::os::unix::fs::PermissionsExt;
     use std::process::{Command, Stdio};
     use unrack_testing::Folder;

@@ -5,6 +5,9 @@
 //! guest boots, so no guest writes to it, and data are at the same offset in all. Without a label area the whole DIMM is
 //! one namespace, whose number is nil.
 
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{Immutable, IntoBytes, transmute};
+
 /// Size of the header and alignment of the device, in bytes: a huge page.
 pub(crate) const DATA_OFFSET: u64 = 2 << 20;
 /// Offset of the block in the header, in bytes.
@@ -19,27 +22,55 @@ const PAGE_RECORD: u16 = 64;
 /// Place of the kernel's records of pages: in the guest's own memory.
 const RECORDS_IN_MEMORY: u32 = 1;
 
+/// The block (`struct nd_pfn_sb`), with the kernel's order of fields.
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct Block {
+    signature: [u8; 16],
+    uuid: [u8; 16],
+    parent_uuid: [u8; 16],
+    flags: U32,
+    version_major: U16,
+    version_minor: U16,
+    data_offset: U64,
+    pages: U64,
+    /// Place of the kernel's records of pages.
+    mode: U32,
+    start_padding: U32,
+    end_padding: U32,
+    alignment: U32,
+    page_bytes: U32,
+    page_record_bytes: U16,
+    padding: [u8; 3994],
+    checksum: U64,
+}
+
 /// Returns the block of a device with `data` bytes behind its header.
 pub(crate) fn block(data: u64) -> [u8; 4096] {
     block_with(UUID, data)
 }
 
 fn block_with(uuid: &[u8; 16], data: u64) -> [u8; 4096] {
-    let mut block = [0; 4096];
-    let mut put = |offset: usize, bytes: &[u8]| block[offset..offset + bytes.len()].copy_from_slice(bytes);
-    put(0x00, SIGNATURE);
-    put(0x10, uuid);
-    put(0x34, &1u16.to_le_bytes());
-    put(0x36, &4u16.to_le_bytes());
-    put(0x38, &DATA_OFFSET.to_le_bytes());
-    put(0x40, &(data / PAGE).to_le_bytes());
-    put(0x48, &RECORDS_IN_MEMORY.to_le_bytes());
-    put(0x54, &(DATA_OFFSET as u32).to_le_bytes());
-    put(0x58, &(PAGE as u32).to_le_bytes());
-    put(0x5c, &PAGE_RECORD.to_le_bytes());
-    let sum = fletcher64(&block);
-    block[0xff8..].copy_from_slice(&sum.to_le_bytes());
-    block
+    let mut block = Block {
+        signature: *SIGNATURE,
+        uuid: *uuid,
+        parent_uuid: [0; 16],
+        flags: U32::ZERO,
+        version_major: 1.into(),
+        version_minor: 4.into(),
+        data_offset: DATA_OFFSET.into(),
+        pages: (data / PAGE).into(),
+        mode: RECORDS_IN_MEMORY.into(),
+        start_padding: U32::ZERO,
+        end_padding: U32::ZERO,
+        alignment: (DATA_OFFSET as u32).into(),
+        page_bytes: (PAGE as u32).into(),
+        page_record_bytes: PAGE_RECORD.into(),
+        padding: [0; 3994],
+        checksum: U64::ZERO,
+    };
+    block.checksum = fletcher64(block.as_bytes()).into();
+    transmute!(block)
 }
 
 /// Returns the kernel's checksum of a block (`nd_fletcher64`).

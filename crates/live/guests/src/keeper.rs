@@ -14,7 +14,7 @@ use crate::scenario::DeviceKind;
 use crate::seat::GuestSeat;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -71,8 +71,7 @@ pub fn serve(folder: &Path, agent: &Path, mut tell: impl FnMut(BootStep) -> bool
         (0..).zip(rack.host).map(|(number, host)| Arc::new(Guest::new(number, host, folder))).collect();
     let keeper = Arc::new(Keeper { common: Arc::new(common), guests });
     let (leave, left) = channel();
-    let path = seat.socket();
-    let listener = UnixListener::bind(&path).map_err(|why| Error::File { path, why })?;
+    let listener = seat.listen()?;
     let answering = keeper.clone();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {

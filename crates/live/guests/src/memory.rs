@@ -3,9 +3,13 @@
 use crate::header::{BLOCK_OFFSET, block};
 use crate::scenario::{DeviceKind, SharedDevice};
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use unrack_live::Error;
 
 /// Creates a file with these contents.
@@ -35,4 +39,26 @@ pub(crate) fn device(device: &SharedDevice) -> Result<File, Error> {
 /// Returns the path by which a process that inherits the file opens it.
 pub(crate) fn path(file: &File) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+/// Lets a command inherit descriptors, which must be open when it is started, and has it killed when the thread that
+/// starts it ends.
+pub(crate) fn inherit(command: &mut Command, descriptors: &[BorrowedFd]) {
+    let descriptors: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
+    let parent = rustix::process::getpid();
+    let prepare = move || {
+        for descriptor in &descriptors {
+            // SAFETY: the caller keeps it open until the command has started; this process has its own copy.
+            let descriptor = unsafe { BorrowedFd::borrow_raw(*descriptor) };
+            fcntl_setfd(descriptor, FdFlags::empty())?;
+        }
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // It may have ended before.
+        match getppid() {
+            Some(now) if now == parent => Ok(()),
+            _ => Err(rustix::io::Errno::SRCH.into()),
+        }
+    };
+    // SAFETY: between fork and exec only system calls are made, and nothing is allocated.
+    unsafe { command.pre_exec(prepare) };
 }

@@ -6,14 +6,11 @@ use crate::doorbell::Doorbells;
 use crate::engine::{Engine, Engines};
 use crate::initramfs::{DOORBELL_SLOT, NAME_VARIABLE, ROOT_TAG};
 use crate::machine::QEMU;
-use crate::memory::path;
+use crate::memory::{inherit, path};
 use crate::scenario::{DeviceKind, GuestHost, SharedDevice};
-use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// Files that all guests of a rack have in common.
@@ -110,26 +107,4 @@ pub(crate) fn command(common: &Common, engine: &Engine, host: &GuestHost, socket
     let inherited: Vec<BorrowedFd> = files.into_iter().chain(doorbell.iter().map(AsFd::as_fd)).collect();
     inherit(&mut command, &inherited);
     command
-}
-
-/// Lets a command inherit descriptors, which must be open when it is started, and has it killed when the thread that
-/// starts it ends.
-pub(crate) fn inherit(command: &mut Command, descriptors: &[BorrowedFd]) {
-    let descriptors: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
-    let parent = rustix::process::getpid();
-    let prepare = move || {
-        for descriptor in &descriptors {
-            // SAFETY: the caller keeps it open until the command has started; this process has its own copy.
-            let descriptor = unsafe { BorrowedFd::borrow_raw(*descriptor) };
-            fcntl_setfd(descriptor, FdFlags::empty())?;
-        }
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        // It may have ended before.
-        match getppid() {
-            Some(now) if now == parent => Ok(()),
-            _ => Err(rustix::io::Errno::SRCH.into()),
-        }
-    };
-    // SAFETY: between fork and exec only system calls are made, and nothing is allocated.
-    unsafe { command.pre_exec(prepare) };
 }

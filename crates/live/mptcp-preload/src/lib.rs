@@ -1,5 +1,5 @@
 //! Preload library: makes the TCP sockets of an unmodified program MPTCP sockets (RFC 8684), which use all NICs of a
-//! rack.
+//! rack. It is a crate because it is a shared library, which programs load.
 //!
 //! `unrack rack exec` loads it through `LD_PRELOAD`. It wraps two calls:
 //!

@@ -1,39 +1,22 @@
-//! State folder of a running rack: its scenario and a socket, by which other processes have it carry flows or leave.
-//!
-//! The protocol is JSON, a line each way: a [`Request`] and its [`Reply`]. Write access to the folder is permission to
-//! send requests, so only its user has it.
-//!
-//! The scenario's file is locked as long as the rack is up or being built: by the process that builds it, and by the
-//! rack's own process, which inherits the lock. A file whose lock is free was left by processes that were killed.
+//! A rack without switches, as its state folder shows it to other processes, by which they have it carry flows or leave.
 
 use crate::emulation::Emulation;
 use crate::report::LiveReport;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::OwnedFd;
-use rustix::fs::{FlockOperation, OFlags, flock};
-use rustix::io::{Errno, FdFlags, fcntl_setfd};
-use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::ops::Range;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use unrack_live::{Error, folder};
+use unrack_live::{Error, RackFiles, RackFolder};
 use unrack_units::Time;
 use unrack_workload::{Kind, Message};
 
 /// The folder of a rack that is up, or was.
 #[derive(Debug)]
-pub struct Seat {
-    folder: PathBuf,
-    /// The locked scenario, in the process that builds the rack.
-    _claim: Option<File>,
-}
+pub struct Seat(RackFolder);
 
 #[derive(Serialize, Deserialize)]
 enum Request {
@@ -58,14 +41,15 @@ struct Flow {
     bytes: u64,
 }
 
-const SCENARIO: &str = "direct.toml";
-const SOCKET: &str = "direct.sock";
-const LOG: &str = "direct.log";
+static FILES: RackFiles = RackFiles {
+    scenario: "direct.toml",
+    socket: "direct.sock",
+    log: "direct.log",
+    others: None,
+    patience: Duration::from_secs(10),
+};
 /// Interval at which a rack verifies that its folder exists.
 const LOOK_AFTER: Duration = Duration::from_secs(5);
-/// Time that a rack has to leave after a request, before it is killed.
-const PATIENCE: Duration = Duration::from_secs(10);
-const ROUND: Duration = Duration::from_millis(20);
 const BROKEN: &str = "a run before this one broke the rack: take it down, and up again";
 /// Most bytes of requests read from one connection: ten million flows.
 const MOST_BYTES: u64 = 1 << 30;
@@ -76,9 +60,7 @@ impl Seat {
     /// # Errors
     /// [`Error::Usage`] if others may write to the folder.
     pub fn find(folder: &Path) -> Result<Option<Seat>, Error> {
-        folder::check(folder)?;
-        let seat = || Seat { folder: folder.to_path_buf(), _claim: None };
-        Ok(folder.join(SCENARIO).exists().then(seat))
+        Ok(RackFolder::find(folder, &FILES)?.map(Seat))
     }
 
     /// Removes what a rack whose processes were killed left in this folder. Returns whether a rack is up or being
@@ -87,73 +69,37 @@ impl Seat {
     /// # Errors
     /// If others may write to the folder, or a file cannot be removed.
     pub fn sweep(folder: &Path) -> Result<bool, Error> {
-        let Some(seat) = Seat::find(folder)? else { return Ok(false) };
-        let Some(_claim) = seat.lock(&File::options())? else { return Ok(true) };
-        seat.remove()?;
-        Ok(false)
+        RackFolder::sweep(folder, &FILES)
     }
 
-    /// Claims the folder for the rack of this scenario, and removes what a rack whose processes were killed left there.
-    /// If two processes try at once, one succeeds. Processes that this one starts inherit the claim.
+    /// Claims the folder for the rack of this scenario; see [`RackFolder::claim`].
     ///
     /// # Errors
     /// [`Error::Usage`] if the folder has a rack already, or others may write to it.
     pub fn claim(folder: &Path, scenario: &str) -> Result<Seat, Error> {
-        folder::claim(folder)?;
-        let mut seat = Seat { folder: folder.to_path_buf(), _claim: None };
-        let path = seat.scenario();
-        let mut options = File::options();
-        let Some(mut made) = seat.lock(options.create(true))? else {
+        RackFolder::claim(folder, &FILES, scenario)?.map(Seat).ok_or_else(|| {
             let folder = folder.display();
-            return Err(Error::Usage(format!("there is a rack in {folder} already: take it down first")));
-        };
-        seat.remove_all_but_scenario()?;
-        made.set_len(0).and_then(|()| made.write_all(scenario.as_bytes())).map_err(file(&path))?;
-        fcntl_setfd(&made, FdFlags::empty()).map_err(|why| file(&path)(why.into()))?;
-        seat._claim = Some(made);
-        Ok(seat)
-    }
-
-    /// Opens the scenario and locks it. `None` if its rack is up or being built.
-    fn lock(&self, options: &std::fs::OpenOptions) -> Result<Option<File>, Error> {
-        let path = self.scenario();
-        let mut options = options.clone();
-        options.read(true).write(true).mode(0o600).custom_flags(OFlags::NOFOLLOW.bits() as i32);
-        loop {
-            let opened = options.open(&path).map_err(file(&path))?;
-            match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => {}
-                Err(Errno::WOULDBLOCK) => return Ok(None),
-                Err(why) => return Err(file(&path)(why.into())),
-            }
-            // Another process may have removed it before it was locked.
-            let is_there = |there: std::fs::Metadata| {
-                opened.metadata().is_ok_and(|it| (it.dev(), it.ino()) == (there.dev(), there.ino()))
-            };
-            if std::fs::symlink_metadata(&path).is_ok_and(is_there) {
-                return Ok(Some(opened));
-            }
-        }
+            Error::Usage(format!("there is a rack in {folder} already: take it down first"))
+        })
     }
 
     /// Returns the path of the scenario that the rack was built from.
     pub fn scenario(&self) -> PathBuf {
-        self.folder.join(SCENARIO)
+        self.0.scenario()
     }
 
     /// Returns the path of the log, the output of the rack's process.
     pub fn log(&self) -> PathBuf {
-        self.folder.join(LOG)
+        self.0.log()
     }
 
-    /// Serves a rack until a request tells it to leave, or its folder is removed. Calls `ready` once requests are
+    /// Serves a rack until a request has it leave, or its folder is removed. Calls `ready` once requests are
     /// accepted.
     ///
     /// # Errors
     /// If the socket cannot be created.
     pub fn serve(&self, emulation: Emulation, ready: impl FnOnce()) -> Result<(), Error> {
-        let path = self.folder.join(SOCKET);
-        let listener = UnixListener::bind(&path).map_err(file(&path))?;
+        let listener = self.0.listen()?;
         let (leave, left) = channel();
         let emulation = Arc::new(Mutex::new(emulation));
         std::thread::spawn(move || {
@@ -165,7 +111,7 @@ impl Seat {
         });
         ready();
         // If the folder is removed by hand, no request can reach the rack any more.
-        while left.recv_timeout(LOOK_AFTER).is_err() && self.scenario().exists() {}
+        while left.recv_timeout(LOOK_AFTER).is_err() && self.0.is_there() {}
         Ok(())
     }
 
@@ -176,7 +122,7 @@ impl Seat {
     pub fn sources(&self) -> Result<Range<u32>, Error> {
         match self.ask(&Request::Sources)? {
             Some(Reply::Sources(own)) => Ok(own),
-            _ => Err(self.is_gone("it does not know its nodes")),
+            _ => Err(self.0.is_gone("it does not know its nodes")),
         }
     }
 
@@ -200,7 +146,7 @@ impl Seat {
         match self.ask(&request)? {
             Some(Reply::Report(report)) if report.outcomes.len() == messages.len() => Ok(*report),
             Some(Reply::Refused(why)) => Err(Error::Usage(why)),
-            _ => Err(self.is_gone("it ended in the middle of the run")),
+            _ => Err(self.0.is_gone("it ended in the middle of the run")),
         }
     }
 
@@ -209,84 +155,24 @@ impl Seat {
     ///
     /// # Errors
     /// If files cannot be removed, or the rack is being built.
-    pub fn down(mut self) -> Result<bool, Error> {
-        let was_up = self.leave();
-        if self._claim.is_none() {
-            self._claim = self.wait_for_claim()?;
-        }
-        self.remove()?;
-        Ok(was_up)
-    }
-
-    /// Has the rack's process end. Returns whether there was one.
-    fn leave(&self) -> bool {
-        let Ok(stream) = UnixStream::connect(self.folder.join(SOCKET)) else { return false };
-        // A process whose number belongs to another by now has closed the connection.
-        let process = rustix::net::sockopt::socket_peercred(&stream)
-            .and_then(|peer| pidfd_open(peer.pid, PidfdFlags::empty()));
-        let line = serde_json::to_string(&Request::Leave).expect("a word") + "\n";
-        let asked = (&stream).write_all(line.as_bytes()).is_ok();
-        if let (true, Ok(process)) = (asked, &process)
-            && !has_ended(process)
-        {
-            // It may be gone by now.
-            let _ = pidfd_send_signal(process, Signal::KILL);
-            has_ended(process);
-        }
-        asked
-    }
-
-    /// Waits until no process has the rack. `None` if another has removed it meanwhile.
-    fn wait_for_claim(&self) -> Result<Option<File>, Error> {
-        let begun = std::time::Instant::now();
-        while self.scenario().exists() {
-            match self.lock(&File::options()) {
-                Ok(None) if begun.elapsed() < PATIENCE => std::thread::sleep(ROUND),
-                Ok(None) => {
-                    let folder = self.folder.display();
-                    return Err(Error::Usage(format!(
-                        "a rack is being built in {folder}: wait for `rack up`, or end it"
-                    )));
-                }
-                Err(Error::File { why, .. }) if why.kind() == ErrorKind::NotFound => {}
-                locked => return locked,
-            }
-        }
-        Ok(None)
-    }
-
-    /// Removes the files of a rack whose process has ended, and the folder.
-    fn remove(&self) -> Result<(), Error> {
-        self.remove_all_but_scenario()?;
-        remove_file(&self.scenario())?;
-        // This fails, as it should, if the user keeps other files there.
-        let _ = std::fs::remove_dir(&self.folder);
-        Ok(())
-    }
-
-    fn remove_all_but_scenario(&self) -> Result<(), Error> {
-        [SOCKET, LOG].iter().try_for_each(|name| remove_file(&self.folder.join(name)))
+    pub fn down(self) -> Result<bool, Error> {
+        self.0.down(to_line(&Request::Leave))
     }
 
     /// Sends a request and returns the reply; `None` if the rack ended without one.
     fn ask(&self, request: &Request) -> Result<Option<Reply>, Error> {
-        let path = self.folder.join(SOCKET);
-        let gone = |why: std::io::Error| self.is_gone(&why.to_string());
-        let mut stream = UnixStream::connect(&path).map_err(gone)?;
-        let line = serde_json::to_string(request).expect("numbers") + "\n";
-        stream.write_all(line.as_bytes()).map_err(gone)?;
-        let mut answer = String::new();
-        BufReader::new(stream).read_line(&mut answer).map_err(gone)?;
+        let (answer, _) = self.0.ask(to_line(request))?;
         match answer.is_empty() {
             true => Ok(None),
-            false => serde_json::from_str(&answer).map(Some).map_err(|why| gone(why.into())),
+            false => serde_json::from_str(&answer)
+                .map(Some)
+                .map_err(|why| self.0.is_gone(&std::io::Error::from(why).to_string())),
         }
     }
+}
 
-    fn is_gone(&self, why: &str) -> Error {
-        let folder = self.folder.display();
-        Error::Broken(format!("the rack in {folder} does not answer ({why}): take it down, and up again"))
-    }
+fn to_line(message: &impl Serialize) -> String {
+    serde_json::to_string(message).expect("words and numbers")
 }
 
 fn answer(stream: &UnixStream, emulation: &Mutex<Emulation>, leave: &Sender<()>) {
@@ -305,7 +191,7 @@ fn answer(stream: &UnixStream, emulation: &Mutex<Emulation>, leave: &Sender<()>)
             Ok(Request::Run(flows)) => carry(&flows, emulation),
             Err(why) => Reply::Refused(format!("not a request: {why}")),
         };
-        let line = serde_json::to_string(&reply).expect("numbers") + "\n";
+        let line = to_line(&reply) + "\n";
         let mut stream = stream;
         if stream.write_all(line.as_bytes()).is_err() {
             return;
@@ -326,29 +212,4 @@ fn carry(flows: &[Flow], emulation: &Mutex<Emulation>) -> Reply {
         Ok(report) => Reply::Report(Box::new(report)),
         Err(why) => Reply::Refused(why.to_string()),
     }
-}
-
-/// Waits until a process has ended, if only for a time. Returns whether it has.
-fn has_ended(process: &OwnedFd) -> bool {
-    let end = std::time::Instant::now() + PATIENCE;
-    loop {
-        let left = end.saturating_duration_since(std::time::Instant::now());
-        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
-        match poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&timeout)) {
-            Err(Errno::INTR) => {}
-            ready => return ready.is_ok_and(|ready| ready > 0),
-        }
-    }
-}
-
-fn remove_file(path: &Path) -> Result<(), Error> {
-    match std::fs::remove_file(path) {
-        Err(why) if why.kind() != ErrorKind::NotFound => Err(file(path)(why)),
-        _ => Ok(()),
-    }
-}
-
-fn file(path: &Path) -> impl Fn(std::io::Error) -> Error {
-    let path = path.to_path_buf();
-    move |why| Error::File { path: path.clone(), why }
 }

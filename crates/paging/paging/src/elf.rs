@@ -1,23 +1,27 @@
 //! Parser of an ELF file, as far as needed to tell whether a preload library can get into the program.
 //!
+//! The kernel and the loader heed the header and the program headers alone, so a file whose other tables are damaged is read, too:
+//! only those two are parsed.
+//!
 //! Reference: System V ABI, chapters 4 and 5; `elf(5)`.
 
+use ::elf::abi::{EI_CLASS, EI_DATA, EI_NIDENT, ELFCLASS64, ELFDATA2LSB, ELFMAGIC, PT_INTERP};
+use ::elf::endian::LittleEndian;
+use ::elf::file::{Class, FileHeader};
+use ::elf::parse::ParseAt;
+use ::elf::segment::ProgramHeader;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-const MAGIC: &[u8] = b"\x7fELF";
-const CLASS_64: u8 = 2;
-const LITTLE_ENDIAN: u8 = 1;
-const INTERPRETER: u32 = 3;
 const LONGEST_INTERPRETER: u64 = 4096;
 
 #[cfg(target_arch = "x86_64")]
-const THIS_MACHINE: u16 = 62;
+const THIS_MACHINE: u16 = ::elf::abi::EM_X86_64;
 #[cfg(target_arch = "aarch64")]
-const THIS_MACHINE: u16 = 183;
+const THIS_MACHINE: u16 = ::elf::abi::EM_AARCH64;
 
 /// Kind of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,22 +68,29 @@ fn is_musl(loader: &Path) -> bool {
 pub(crate) fn read(file: &File) -> io::Result<Elf> {
     let mut head = [0u8; 64];
     let len = read_up_to(file, &mut head, 0)?;
-    if !head[..len].starts_with(MAGIC) {
+    if !head[..len].starts_with(&ELFMAGIC) {
         return Ok(Elf::Other);
     }
     if len < head.len() {
         return Err(cut_short());
     }
-    if head[4] != CLASS_64 || head[5] != LITTLE_ENDIAN || u16_at(&head, 18) != THIS_MACHINE {
+    if head[EI_CLASS] != ELFCLASS64 || head[EI_DATA] != ELFDATA2LSB {
         return Ok(Elf::Foreign);
     }
-    let (table, entry, count) = (u64_at(&head, 32), u16_at(&head, 54) as u64, u16_at(&head, 56) as u64);
-    for n in 0..count {
-        let mut program = [0u8; 56];
-        let at = n.checked_mul(entry).and_then(|offset| table.checked_add(offset)).ok_or_else(cut_short)?;
-        file.read_exact_at(&mut program, at)?;
-        if u32_at(&program, 0) == INTERPRETER {
-            return interpreter(file, u64_at(&program, 8), u64_at(&program, 32)).map(Elf::Dynamic);
+    let ident = (LittleEndian, Class::ELF64, 0, 0);
+    let header = FileHeader::parse_tail(ident, &head[EI_NIDENT..]).map_err(|_| cut_short())?;
+    if header.e_machine != THIS_MACHINE {
+        return Ok(Elf::Foreign);
+    }
+    for n in 0..u64::from(header.e_phnum) {
+        let mut bytes = [0u8; size_of::<::elf::segment::Elf64_Phdr>()];
+        let offset = n.checked_mul(u64::from(header.e_phentsize));
+        let at = offset.and_then(|offset| header.e_phoff.checked_add(offset)).ok_or_else(cut_short)?;
+        file.read_exact_at(&mut bytes, at)?;
+        let segment = ProgramHeader::parse_at(LittleEndian, Class::ELF64, &mut 0, &bytes);
+        let segment = segment.map_err(|_| cut_short())?;
+        if segment.p_type == PT_INTERP {
+            return interpreter(file, segment.p_offset, segment.p_filesz).map(Elf::Dynamic);
         }
     }
     Ok(Elf::Static)
@@ -112,18 +123,6 @@ fn cut_short() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the ELF file is damaged or cut short")
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u16_at(bytes, at) as u32 | (u16_at(bytes, at + 2) as u32) << 16
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u32_at(bytes, at) as u64 | (u32_at(bytes, at + 4) as u64) << 32
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_loader_is_found() {
-        let file = elf(INTERPRETER, b"/lib64/ld-linux.so\0");
+        let file = elf(PT_INTERP, b"/lib64/ld-linux.so\0");
         assert_eq!(read_bytes(&file).unwrap(), Elf::Dynamic("/lib64/ld-linux.so".into()));
         assert_eq!(read_bytes(&elf(1, b"")).unwrap(), Elf::Static);
     }
@@ -167,7 +166,7 @@ mod tests {
 
     #[test]
     fn damaged_files_are_errors_wherever_they_are_cut() {
-        let whole = elf(INTERPRETER, b"/lib64/ld-linux.so\0");
+        let whole = elf(PT_INTERP, b"/lib64/ld-linux.so\0");
         for len in 4..whole.len() {
             assert!(read_bytes(&whole[..len]).is_err(), "cut at {len}");
         }

@@ -1,13 +1,15 @@
 //! All processes of a run: the program and its descendants, including orphans, which the kernel gives to us as
 //! their *subreaper*.
 
-use crate::job::ProgramEnd;
-use crate::seat::MARK_VARIABLE;
+use crate::program_end::ProgramEnd;
 use crate::{PagingError, proc, trace};
 use rustix::process::{Pid, Signal};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::time::Duration;
+
+/// Environment variable of the program's processes; its value is the mark of the run.
+pub(crate) const MARK_VARIABLE: &str = "UNRACK_RUN";
 
 /// Most looks for the environment of a process, and the time between two: an `execve` takes less.
 const LOOKS: u32 = 4;

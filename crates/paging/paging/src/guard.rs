@@ -9,8 +9,9 @@
 //! itself ([`unrack_pager`]'s `owner`), and so does the program itself.
 
 use crate::family::{self, Family};
+use crate::program_end::ProgramEnd;
 use crate::signals::{FOR_THE_PROGRAM, Watch, heed_interrupts, take_over};
-use crate::{PagingError, folder, job::ProgramEnd, proc, say};
+use crate::{PagingError, folder, proc, say};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use std::ffi::{c_int, c_void};

@@ -1,4 +1,4 @@
-//! A command to run, and how it ended.
+//! A command to run.
 
 use crate::cache::Key;
 use crate::program::Program;
@@ -73,37 +73,6 @@ pub enum OutputTarget {
     Piped(PathBuf),
 }
 
-/// How a program ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProgramEnd {
-    Exited(u8),
-    Signaled(u8),
-}
-
-impl ProgramEnd {
-    /// Returns the exit code as a shell gives it: 128 plus the signal's number for a program that was killed.
-    pub fn code(self) -> u8 {
-        match self {
-            ProgramEnd::Exited(code) => code,
-            ProgramEnd::Signaled(signal) => 128u8.saturating_add(signal),
-        }
-    }
-
-    /// Returns whether the program ended with exit status 0.
-    pub fn is_success(self) -> bool {
-        self == ProgramEnd::Exited(0)
-    }
-}
-
-impl std::fmt::Display for ProgramEnd {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        match self {
-            ProgramEnd::Exited(code) => write!(f, "exit status {code}"),
-            ProgramEnd::Signaled(signal) => write!(f, "signal {signal}"),
-        }
-    }
-}
-
 /// Returns how many bytes of local memory `share` is, for a program with this footprint.
 ///
 /// # Errors
@@ -136,12 +105,5 @@ mod tests {
             let why = local_bytes(too_little.parse().unwrap(), whole).unwrap_err().to_string();
             assert!(why.contains("too little") && why.contains("1MiB"), "{why}");
         }
-    }
-
-    #[test]
-    fn a_status_is_what_a_shell_says() {
-        assert_eq!(ProgramEnd::Signaled(9).code(), 137);
-        assert_eq!(ProgramEnd::Exited(3).code(), 3);
-        assert!(ProgramEnd::Exited(0).is_success() && !ProgramEnd::Signaled(0).is_success());
     }
 }

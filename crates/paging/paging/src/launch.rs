@@ -3,7 +3,8 @@
 use crate::elf::Entrance;
 use crate::ending::Ending;
 use crate::family::{self, Family};
-use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
+use crate::job::{CheckedProgram, OutputTarget};
+use crate::program_end::ProgramEnd;
 use crate::seat::ProgramSeat;
 use crate::signals::{Asked, Watch};
 use crate::trace::{self, AnyHandler, Tracer};

@@ -24,10 +24,6 @@ pub mod control_file;
 pub mod fit;
 pub mod quality;
 
-#[cfg(target_arch = "x86_64")]
-mod borrow;
-#[cfg(not(target_arch = "x86_64"))]
-#[path = "borrow/absent.rs"]
 mod borrow;
 mod cache;
 mod capture;
@@ -57,6 +53,7 @@ mod measure;
 mod memory_node;
 mod proc;
 mod program;
+mod program_end;
 mod readings;
 mod say;
 mod seat;
@@ -65,6 +62,7 @@ mod silence;
 mod timed;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 mod trace;
+mod weighing;
 
 pub use borrow::{BorrowReport, BorrowSetup, LEFT_OUT, RunningProgram, borrow};
 pub use calibrate::{Calibration, FaultMode, calibrate, calibrate_undisturbed};
@@ -73,15 +71,17 @@ pub use disturbance::{MachineCounters, MachineLoad};
 pub use error::PagingError;
 pub use expected::{NO_NATIVE, OneRun, expected};
 pub use folder::sweep;
-pub use footprint::{Footprint, NativeRun, Weighing, footprint, native};
+pub use footprint::{Footprint, Weighing};
 pub use guard::{StopSignals, stand_aside, stand_guard};
 pub use input::Input;
-pub use job::{CheckedProgram, OutputTarget, ProgramEnd, SMALLEST_LOCAL, local_bytes};
+pub use job::{CheckedProgram, OutputTarget, SMALLEST_LOCAL, local_bytes};
 pub use local::{LocalMemory, NOT_AWAY};
 pub use machine::{PRELOAD_VARIABLE, check_fast, check_machine};
 pub use measure::{CaptureTo, RunReport, RunSetup, Tally, measure};
 pub use memory_node::{MemoryNode, RemoteNode};
+pub use program_end::ProgramEnd;
 pub use readings::PROC_VARIABLE;
 pub use say::say;
 pub use seat::{ProgramSeat, take_seat};
 pub use timed::{TimedRun, timed};
+pub use weighing::{NativeRun, footprint, native};

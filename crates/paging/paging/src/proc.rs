@@ -14,6 +14,19 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
     lists.flatten().flat_map(|list| numbers(&list)).collect()
 }
 
+/// Returns the children of a process, their children, and so on.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+pub(crate) fn descendants(pid: u32) -> Vec<u32> {
+    let mut found = children(pid);
+    let mut next = 0;
+    while next < found.len() {
+        let more = children(found[next]);
+        found.extend(more.into_iter().filter(|pid| *pid != 0));
+        next += 1;
+    }
+    found
+}
+
 fn numbers(text: &str) -> Vec<u32> {
     text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
 }

@@ -13,6 +13,7 @@
 //! The guard is no child of the program, which may wait for all its children. Where tracing is not permitted, the program
 //! runs as a child of the worker, and the seat passes signals on and ends with the same status.
 
+use crate::family::MARK_VARIABLE;
 use crate::guard::{self, Role};
 use crate::launch::Launch;
 use crate::signals::{FOR_THE_PROGRAM, take_over};
@@ -26,9 +27,6 @@ use std::ffi::{CString, OsStr, OsString, c_char, c_int, c_void};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
-
-/// Environment variable of the program's processes; its value is that of the run's [`ProgramSeat::mark`].
-pub(crate) const MARK_VARIABLE: &str = "UNRACK_RUN";
 
 /// Number of the guard, in the seat; 0: not known yet.
 static GUARD: AtomicI32 = AtomicI32::new(0);
@@ -226,12 +224,12 @@ fn become_program(heard: &Heard, command: &[OsString]) -> i32 {
 }
 
 impl ProgramSeat {
-    /// Returns the value of [`MARK_VARIABLE`].
     /// Returns the number of the process that becomes the program.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
+    /// Returns the value of [`MARK_VARIABLE`].
     pub(crate) fn mark(&self) -> &str {
         &self.mark
     }

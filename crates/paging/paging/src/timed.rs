@@ -1,8 +1,9 @@
 //! Native run of a program of which only the times are asked: no memory is looked at, and none is refused.
 
 use crate::disturbance::{MachineCounters, MachineLoad};
-use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
+use crate::job::{CheckedProgram, OutputTarget};
 use crate::launch::{self, Launch, Observer};
+use crate::program_end::ProgramEnd;
 use crate::{PagingError, readings};
 use std::time::{Duration, Instant};
 use unrack_record::Warning;

@@ -1,7 +1,9 @@
 //! The limit on address space (`RLIMIT_AS`), of which the pager reserves more than 300 GiB: the program's limit is for the
 //! program's own, so it is raised by what the pager has, and shown without that.
 
+use crate::next;
 use libc::rlimit;
+use std::ffi::{c_int, c_uint};
 use unrack_pager::{attached, den};
 
 /// Bytes that the kernel counts, and the program does not know of.
@@ -12,7 +14,7 @@ fn is_counted(resource: libc::c_uint) -> bool {
 }
 
 /// Returns the limits that the kernel has to be given so that the program gets what it asks for.
-pub(crate) fn raised(resource: libc::c_uint, asked: rlimit) -> rlimit {
+fn raised(resource: libc::c_uint, asked: rlimit) -> rlimit {
     match is_counted(resource) {
         true => rlimit { rlim_cur: more(asked.rlim_cur), rlim_max: more(asked.rlim_max) },
         false => asked,
@@ -20,7 +22,7 @@ pub(crate) fn raised(resource: libc::c_uint, asked: rlimit) -> rlimit {
 }
 
 /// Returns the limits as the program may know them.
-pub(crate) fn lowered(resource: libc::c_uint, kernels: rlimit) -> rlimit {
+fn lowered(resource: libc::c_uint, kernels: rlimit) -> rlimit {
     match is_counted(resource) {
         true => rlimit { rlim_cur: less(kernels.rlim_cur), rlim_max: less(kernels.rlim_max) },
         false => kernels,
@@ -38,6 +40,100 @@ fn less(limit: u64) -> u64 {
         Some(less) if limit != libc::RLIM_INFINITY => less,
         _ => limit,
     }
+}
+
+/// Wraps `setrlimit(2)`: see [the module](self).
+///
+/// # Safety
+/// Like the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn setrlimit(resource: c_uint, limit: *const rlimit) -> c_int {
+    // SAFETY: this is its type in <sys/resource.h>.
+    let next: extern "C" fn(c_uint, *const rlimit) -> c_int = unsafe { next::SETRLIMIT.get() };
+    if limit.is_null() {
+        return next(resource, limit);
+    }
+    // SAFETY: as the caller says.
+    let more = raised(resource, unsafe { *limit });
+    next(resource, &more)
+}
+
+/// Wraps `setrlimit64`, which is the same.
+///
+/// # Safety
+/// Like the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn setrlimit64(resource: c_uint, limit: *const rlimit) -> c_int {
+    // SAFETY: as the caller says.
+    unsafe { setrlimit(resource, limit) }
+}
+
+/// Wraps `getrlimit(2)`: see [the module](self).
+///
+/// # Safety
+/// Like the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn getrlimit(resource: c_uint, limit: *mut rlimit) -> c_int {
+    // SAFETY: this is its type in <sys/resource.h>.
+    let next: extern "C" fn(c_uint, *mut rlimit) -> c_int = unsafe { next::GETRLIMIT.get() };
+    let result = next(resource, limit);
+    if result == 0 {
+        // SAFETY: the call has just written there.
+        unsafe { *limit = lowered(resource, *limit) };
+    }
+    result
+}
+
+/// Wraps `getrlimit64`, which is the same.
+///
+/// # Safety
+/// Like the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn getrlimit64(resource: c_uint, limit: *mut rlimit) -> c_int {
+    // SAFETY: as the caller says.
+    unsafe { getrlimit(resource, limit) }
+}
+
+/// Wraps `prlimit(2)`: see [the module](self). Limits of other processes are passed on.
+///
+/// # Safety
+/// Like the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn prlimit(
+    pid: libc::pid_t,
+    resource: c_uint,
+    new: *const rlimit,
+    old: *mut rlimit,
+) -> c_int {
+    // SAFETY: this is its type in <sys/resource.h>.
+    let next: extern "C" fn(libc::pid_t, c_uint, *const rlimit, *mut rlimit) -> c_int =
+        unsafe { next::PRLIMIT.get() };
+    if pid != 0 && pid != std::process::id() as libc::pid_t {
+        return next(pid, resource, new, old);
+    }
+    // SAFETY: as the caller says: null, or a limit.
+    let more = unsafe { new.as_ref() }.map(|new| raised(resource, *new));
+    let result = next(pid, resource, more.as_ref().map_or(std::ptr::null(), |new| new), old);
+    // SAFETY: as the caller says: null, or what the call has just written.
+    if let (0, Some(old)) = (result, unsafe { old.as_mut() }) {
+        *old = lowered(resource, *old);
+    }
+    result
+}
+
+/// Wraps `prlimit64`, which is the same.
+///
+/// # Safety
+/// Like the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn prlimit64(
+    pid: libc::pid_t,
+    resource: c_uint,
+    new: *const rlimit,
+    old: *mut rlimit,
+) -> c_int {
+    // SAFETY: as the caller says.
+    unsafe { prlimit(pid, resource, new, old) }
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Programs that this one becomes or starts, as far as nothing can be preloaded into them: a tracer has to put the pager
 //! there, and is asked to before they begin.
 //!
-//! This may run in the child of a `vfork`: it allocates nothing, and leaves `errno` alone.
+//! This may run in the child of a `vfork`: it allocates nothing, and leaves `errno` alone. So it reads ELF headers by itself, in
+//! place of a library that could allocate or end the process.
 
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{CWD, Mode, OFlags};

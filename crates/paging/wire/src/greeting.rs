@@ -1,8 +1,44 @@
 //! Greetings: what a client asks for, and what a node answers.
 
-use crate::layout::{
-    HELLO, MAGIC, MOST_IDS, MOST_PAGES, Malformed, PAGE, VERSION, WELCOME, WELCOME_HEAD, field,
-};
+use crate::layout::{HELLO, MAGIC, MOST_IDS, MOST_PAGES, Malformed, PAGE, VERSION, WELCOME, WELCOME_HEAD};
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, transmute};
+
+/// Bytes of a [`Hello`].
+#[derive(FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct HelloBytes {
+    magic: U64,
+    version: U16,
+    transport: U16,
+    page_bytes: U32,
+    reserve: U64,
+    zero: [u8; 8],
+}
+
+/// Bytes at the start of a [`Welcome`].
+#[derive(FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct WelcomeHeadBytes {
+    magic: U64,
+    version: U16,
+    status: U16,
+}
+
+/// Bytes of a [`Welcome`].
+#[derive(FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct WelcomeBytes {
+    head: WelcomeHeadBytes,
+    most_pages: U32,
+    capacity: U64,
+    free: U64,
+    most_ids: U32,
+    extent_pages: U32,
+    share: U64,
+    silence_ms: U32,
+    zero: [u8; 12],
+}
 
 /// Way in which pages are transferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,13 +68,14 @@ impl Hello {
 
     /// Encodes the greeting.
     pub fn encode(self) -> [u8; HELLO] {
-        let mut bytes = [0; HELLO];
-        bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
-        bytes[8..10].copy_from_slice(&self.version.to_le_bytes());
-        bytes[10..12].copy_from_slice(&self.transport.to_le_bytes());
-        bytes[12..16].copy_from_slice(&self.page_bytes.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.reserve.to_le_bytes());
-        bytes
+        transmute!(HelloBytes {
+            magic: MAGIC.into(),
+            version: self.version.into(),
+            transport: self.transport.into(),
+            page_bytes: self.page_bytes.into(),
+            reserve: self.reserve.into(),
+            zero: [0; 8],
+        })
     }
 
     /// Decodes a greeting. All versions begin alike, so that a refusal can name the version.
@@ -46,14 +83,15 @@ impl Hello {
     /// # Errors
     /// [`Malformed`] if the bytes are not the greeting of an unrack client, of whatever version.
     pub fn decode(bytes: &[u8; HELLO]) -> Result<Hello, Malformed> {
-        if u64::from_le_bytes(field(bytes, 0)) != MAGIC {
+        let bytes: HelloBytes = transmute!(*bytes);
+        if bytes.magic != MAGIC {
             return Err(Malformed("not the greeting of an unrack client"));
         }
         Ok(Hello {
-            version: u16::from_le_bytes(field(bytes, 8)),
-            transport: u16::from_le_bytes(field(bytes, 10)),
-            page_bytes: u32::from_le_bytes(field(bytes, 12)),
-            reserve: u64::from_le_bytes(field(bytes, 16)),
+            version: bytes.version.into(),
+            transport: bytes.transport.into(),
+            page_bytes: bytes.page_bytes.into(),
+            reserve: bytes.reserve.into(),
         })
     }
 }
@@ -109,18 +147,21 @@ pub struct Welcome {
 impl Welcome {
     /// Encodes the welcome.
     pub fn encode(self) -> [u8; WELCOME] {
-        let mut bytes = [0; WELCOME];
-        bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
-        bytes[8..10].copy_from_slice(&self.version.to_le_bytes());
-        bytes[10..12].copy_from_slice(&(self.status as u16).to_le_bytes());
-        bytes[12..16].copy_from_slice(&self.most_pages.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.capacity.to_le_bytes());
-        bytes[24..32].copy_from_slice(&self.free.to_le_bytes());
-        bytes[32..36].copy_from_slice(&self.most_ids.to_le_bytes());
-        bytes[36..40].copy_from_slice(&self.extent_pages.to_le_bytes());
-        bytes[40..48].copy_from_slice(&self.share.to_le_bytes());
-        bytes[48..52].copy_from_slice(&self.silence_ms.to_le_bytes());
-        bytes
+        transmute!(WelcomeBytes {
+            head: WelcomeHeadBytes {
+                magic: MAGIC.into(),
+                version: self.version.into(),
+                status: (self.status as u16).into(),
+            },
+            most_pages: self.most_pages.into(),
+            capacity: self.capacity.into(),
+            free: self.free.into(),
+            most_ids: self.most_ids.into(),
+            extent_pages: self.extent_pages.into(),
+            share: self.share.into(),
+            silence_ms: self.silence_ms.into(),
+            zero: [0; 12],
+        })
     }
 
     /// Returns the version of the node, whose place is the same in all versions.
@@ -128,10 +169,7 @@ impl Welcome {
     /// # Errors
     /// If it is no memory node.
     pub fn version(head: &[u8; WELCOME_HEAD]) -> Result<u16, Malformed> {
-        match u64::from_le_bytes(field(head, 0)) {
-            MAGIC => Ok(u16::from_le_bytes(field(head, 8))),
-            _ => Err(Malformed("not the greeting of an unrack memory node")),
-        }
+        version(&transmute!(*head))
     }
 
     /// Decodes a welcome and checks its limits.
@@ -140,22 +178,29 @@ impl Welcome {
     /// [`Malformed`] if the bytes are not the greeting of a memory node, its status is none that is known, or a node
     /// that welcomes us names limits out of bounds.
     pub fn decode(bytes: &[u8; WELCOME]) -> Result<Welcome, Malformed> {
-        Welcome::version(&field(bytes, 0))?;
+        let bytes: WelcomeBytes = transmute!(*bytes);
         let welcome = Welcome {
-            version: u16::from_le_bytes(field(bytes, 8)),
-            status: GreetingStatus::decode(u16::from_le_bytes(field(bytes, 10)))?,
-            most_pages: u32::from_le_bytes(field(bytes, 12)),
-            capacity: u64::from_le_bytes(field(bytes, 16)),
-            free: u64::from_le_bytes(field(bytes, 24)),
-            most_ids: u32::from_le_bytes(field(bytes, 32)),
-            extent_pages: u32::from_le_bytes(field(bytes, 36)),
-            share: u64::from_le_bytes(field(bytes, 40)),
-            silence_ms: u32::from_le_bytes(field(bytes, 48)),
+            version: version(&bytes.head)?,
+            status: GreetingStatus::decode(bytes.head.status.into())?,
+            most_pages: bytes.most_pages.into(),
+            capacity: bytes.capacity.into(),
+            free: bytes.free.into(),
+            most_ids: bytes.most_ids.into(),
+            extent_pages: bytes.extent_pages.into(),
+            share: bytes.share.into(),
+            silence_ms: bytes.silence_ms.into(),
         };
         let sensible = (1..=MOST_PAGES).contains(&welcome.most_pages)
             && (1..=MOST_IDS).contains(&welcome.most_ids)
             && welcome.extent_pages <= MOST_IDS;
         let refused = welcome.status != GreetingStatus::Welcome;
         (refused || sensible).then_some(welcome).ok_or(Malformed("limits out of bounds in its greeting"))
+    }
+}
+
+fn version(head: &WelcomeHeadBytes) -> Result<u16, Malformed> {
+    match head.magic == MAGIC {
+        true => Ok(head.version.into()),
+        false => Err(Malformed("not the greeting of an unrack memory node")),
     }
 }

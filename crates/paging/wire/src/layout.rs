@@ -26,8 +26,3 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// Error for bytes that violate the protocol, with the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
-
-/// Returns `N` bytes at a constant place of a longer array.
-pub(crate) fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    core::array::from_fn(|n| bytes[at + n])
-}

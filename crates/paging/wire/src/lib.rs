@@ -1,8 +1,9 @@
 //! Protocol between a pager and a memory node, byte for byte (decision 2). Numbers are little-endian.
 //!
 //! The pager is a guest in a program: it may not use the C library's allocator, its thread-local storage or its locks.
-//! So this crate is `no_std`, without `alloc`, dependencies or `unsafe`: it has only numbers and arrays, and the
-//! compiler enforces that.
+//! So this crate is `no_std`, without `alloc` or `unsafe`: it has only numbers and arrays, and the compiler enforces that. This
+//! linkage is why it is a crate. Layouts are structs of little-endian integers, whose sizes the compiler checks against the
+//! arrays (`zerocopy`, which has no `std` here either).
 //!
 //! ```text
 //! hello    magic 8 | version 2 | transport 2 | page bytes 4 | reserved pages 8 | zero 8

@@ -1,6 +1,8 @@
 //! Messages after the greeting: each begins with a header.
 
-use crate::layout::{HEADER, MOST_IDS, MOST_PAGES, Malformed, field};
+use crate::layout::{HEADER, MOST_IDS, MOST_PAGES, Malformed};
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, transmute};
 
 /// Bit added to the verb in a reply.
 const REPLY: u8 = 0x80;
@@ -60,6 +62,19 @@ pub struct Header {
     pub detail: u32,
 }
 
+/// Bytes of a [`Header`].
+#[derive(FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct HeaderBytes {
+    /// Number of the verb, with [`REPLY`] added in a reply.
+    verb: u8,
+    zero: u8,
+    count: U16,
+    id: U32,
+    number: U32,
+    detail: U32,
+}
+
 impl Header {
     /// Makes the header of a request.
     pub fn request(verb: Verb, id: u32, count: u16, number: u32) -> Header {
@@ -78,13 +93,14 @@ impl Header {
 
     /// Encodes the header.
     pub fn encode(self) -> [u8; HEADER] {
-        let mut bytes = [0; HEADER];
-        bytes[0] = self.verb as u8 | if self.reply { REPLY } else { 0 };
-        bytes[2..4].copy_from_slice(&self.count.to_le_bytes());
-        bytes[4..8].copy_from_slice(&self.id.to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.number.to_le_bytes());
-        bytes[12..16].copy_from_slice(&self.detail.to_le_bytes());
-        bytes
+        transmute!(HeaderBytes {
+            verb: self.verb as u8 | if self.reply { REPLY } else { 0 },
+            zero: 0,
+            count: self.count.into(),
+            id: self.id.into(),
+            number: self.number.into(),
+            detail: self.detail.into(),
+        })
     }
 
     /// Decodes a header.
@@ -92,16 +108,17 @@ impl Header {
     /// # Errors
     /// [`Malformed`] if the reserved byte is not zero, or the verb is none that is known.
     pub fn decode(bytes: &[u8; HEADER]) -> Result<Header, Malformed> {
-        if bytes[1] != 0 {
+        let bytes: HeaderBytes = transmute!(*bytes);
+        if bytes.zero != 0 {
             return Err(Malformed("a reserved byte that is not zero"));
         }
         Ok(Header {
-            verb: Verb::decode(bytes[0] & !REPLY)?,
-            reply: bytes[0] & REPLY != 0,
-            count: u16::from_le_bytes(field(bytes, 2)),
-            id: u32::from_le_bytes(field(bytes, 4)),
-            number: u32::from_le_bytes(field(bytes, 8)),
-            detail: u32::from_le_bytes(field(bytes, 12)),
+            verb: Verb::decode(bytes.verb & !REPLY)?,
+            reply: bytes.verb & REPLY != 0,
+            count: bytes.count.into(),
+            id: bytes.id.into(),
+            number: bytes.number.into(),
+            detail: bytes.detail.into(),
         })
     }
 

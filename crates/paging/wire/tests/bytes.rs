@@ -1,7 +1,10 @@
 //! Random bytes: what is decoded is encoded again as the same bytes.
 
 use proptest::prelude::*;
-use unrack_wire::{HEADER, HELLO, Header, Hello, MAGIC, MOST_IDS, MOST_PAGES, Verb, WELCOME, Welcome};
+use unrack_wire::{
+    GreetingStatus, HEADER, HELLO, Header, Hello, MAGIC, MOST_IDS, MOST_PAGES, PageTransport, Verb, WELCOME,
+    WELCOME_HEAD, Welcome,
+};
 
 proptest! {
     #[test]
@@ -34,4 +37,36 @@ fn replies_and_requests_are_told_apart() {
     assert!(Header { count: 0, ..request }.check_request().is_err());
     assert!(Header { count: MOST_PAGES as u16 + 1, ..request }.check_request().is_err());
     assert!(Header { id: MOST_IDS - 2, ..request }.check_request().is_err());
+}
+
+/// Layout of all messages: another build reads them.
+#[test]
+fn each_field_has_its_place() {
+    let mut hello = [0; HELLO];
+    hello[..24].copy_from_slice(b"unrackmn\x02\0\x01\0\0\x10\0\0\x08\x07\x06\x05\x04\x03\x02\x01");
+    assert_eq!(Hello::new(PageTransport::Shared, 0x0102_0304_0506_0708).encode(), hello);
+
+    let mut welcome = [0; WELCOME];
+    welcome[..52].copy_from_slice(
+        b"unrackmn\x03\0\x06\0\x40\0\0\0\x11\0\0\0\0\0\0\0\x12\0\0\0\0\0\0\x80\x13\x01\0\0\x14\x02\0\0\
+          \x15\0\0\0\0\0\x01\0\x16\x03\0\0",
+    );
+    let told = Welcome {
+        version: 3,
+        status: GreetingStatus::OverShare,
+        most_pages: 64,
+        capacity: 0x11,
+        free: 0x8000_0000_0000_0012,
+        most_ids: 0x113,
+        extent_pages: 0x214,
+        share: 0x0001_0000_0000_0015,
+        silence_ms: 0x316,
+    };
+    assert_eq!(told.encode(), welcome);
+    assert_eq!(Welcome::version(welcome[..WELCOME_HEAD].try_into().unwrap()), Ok(3));
+
+    let header = Header { detail: 0x0403, ..Header::request(Verb::Load, 0x0102_0304, 0x0506, 0x0708_090A) };
+    let bytes = *b"\x02\0\x06\x05\x04\x03\x02\x01\x0a\x09\x08\x07\x03\x04\0\0";
+    assert_eq!(header.encode(), bytes);
+    assert_eq!(header.answer(1).encode()[0], 0x82);
 }

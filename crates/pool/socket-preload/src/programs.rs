@@ -1,7 +1,8 @@
 //! Whether a program that is about to begin will have this library.
 //!
 //! Only such a program can receive from the rings that it inherits. An answer that is wrongly no costs a relay at most; one
-//! that is wrongly yes loses bytes. So whatever cannot be read, or is not known, will not have it.
+//! that is wrongly yes loses bytes. So whatever cannot be read, or is not known, will not have it. This may run in the child of a
+//! `vfork`, so it reads ELF headers by itself, in place of a library that could allocate or end the process.
 
 use libc::{c_char, c_int};
 use std::ffi::{CStr, CString};

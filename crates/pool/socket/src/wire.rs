@@ -4,11 +4,26 @@
 //! A request comes with the socket itself: so the broker reads from the kernel which connection it is, and no process can
 //! ask for one that it does not have.
 
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, transmute};
+
 /// Version of these messages.
 pub const VERSION: u32 = 3;
 const MAGIC: u32 = u32::from_le_bytes(*b"usk1");
 /// Bytes of a message.
-pub const BYTES: usize = 32;
+pub const BYTES: usize = size_of::<Layout>();
+const _: () = assert!(BYTES == 32);
+
+#[derive(FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct Layout {
+    magic: U32,
+    version: U32,
+    kind: U32,
+    zero: U32,
+    first: U64,
+    second: U64,
+}
 
 /// Request to the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,18 +118,40 @@ impl Reply {
 }
 
 fn encode(kind: u32, first: u64, second: u64) -> [u8; BYTES] {
-    let mut bytes = [0; BYTES];
-    bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
-    bytes[4..8].copy_from_slice(&VERSION.to_le_bytes());
-    bytes[8..12].copy_from_slice(&kind.to_le_bytes());
-    bytes[16..24].copy_from_slice(&first.to_le_bytes());
-    bytes[24..].copy_from_slice(&second.to_le_bytes());
-    bytes
+    transmute!(Layout {
+        magic: MAGIC.into(),
+        version: VERSION.into(),
+        kind: kind.into(),
+        zero: U32::ZERO,
+        first: first.into(),
+        second: second.into(),
+    })
 }
 
 fn decode(bytes: &[u8]) -> Option<(u32, u64, u64)> {
-    let bytes: &[u8; BYTES] = bytes.try_into().ok()?;
-    let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-    let wide = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
-    (word(0) == MAGIC && word(4) == VERSION).then(|| (word(8), wide(16), wide(24)))
+    let Layout { magic, version, kind, first, second, .. } = Layout::read_from_bytes(bytes).ok()?;
+    (magic == MAGIC && version == VERSION).then(|| (kind.into(), first.into(), second.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Layout of both messages: a broker of another release reads them.
+    #[test]
+    fn each_field_has_its_place() {
+        let own = 0x0102_0304_0506_0708;
+        let area = Request::Area(Connection { own, peer: 0x1112, again: true });
+        let bytes = *b"usk1\x03\0\0\0\x01\0\0\0\0\0\0\0\x08\x07\x06\x05\x04\x03\x02\x01\x12\x11\0\0\0\0\0\0";
+        assert_eq!(area.encode(), bytes);
+        assert_eq!(Request::decode(&bytes), Some(area));
+        assert_eq!(Request::decode(&bytes[1..]), None);
+        let mut other = bytes;
+        other[4] = 2;
+        assert_eq!(Request::decode(&other), None, "another version");
+        let mut name = [0; BYTES];
+        name[..20].copy_from_slice(b"usk1\x03\0\0\0\x03\0\0\0\0\0\0\0\x07\0\0\x01");
+        assert_eq!(Reply::Named(0x0100_0007).encode(), name);
+        assert_eq!(Reply::decode(&name), Some(Reply::Named(0x0100_0007)));
+    }
 }

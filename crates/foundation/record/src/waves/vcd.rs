@@ -1,4 +1,7 @@
 //! Value change dumps (IEEE 1364 §18).
+//!
+//! Written without the crate `vcd`, because its writer lays the same declarations out differently: files of earlier versions and
+//! of this one must be equal byte by byte.
 
 use super::{Declared, Signal, SignalId, Waves, word};
 use crate::{AtomicFile, RecordError};

@@ -1,8 +1,8 @@
 //! Bandwidth of memory: reads, writes with and without allocation, and copies, on one core and on all.
 
-use super::CalibrateError;
 use super::bypass;
 use super::clock::time_ns;
+use super::error::CalibrateError;
 use super::memory::{Memory, Pages};
 use super::spread::Spread;
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,9 @@
 //! Latency of a load by the size of the memory that it falls in, and what the curve says of each level.
 
-use super::CalibrateError;
 use super::chase::{LINE, Order, follow, link};
 use super::clock::time_ns;
 use super::described::DescribedCache;
+use super::error::CalibrateError;
 use super::memory::{Memory, Pages};
 use super::spread::Spread;
 use serde::{Deserialize, Serialize};

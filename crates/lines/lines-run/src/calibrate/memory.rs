@@ -1,6 +1,6 @@
 //! Memory to measure in: small pages or, where the kernel gives them, huge ones.
 
-use super::CalibrateError;
+use super::error::CalibrateError;
 use memmap2::{Advice, MmapMut};
 
 /// Size of a huge page.

@@ -21,6 +21,7 @@ mod chase;
 mod clock;
 mod curve;
 mod described;
+mod error;
 mod kept;
 mod memory;
 mod overlap;
@@ -34,6 +35,7 @@ mod window;
 pub use bandwidth::Bandwidth;
 pub use curve::{LatencyPoint, Level};
 pub use described::{Described, DescribedCache};
+pub use error::CalibrateError;
 pub use overlap::Overlap;
 pub use spread::Spread;
 
@@ -149,30 +151,6 @@ fn size_between(levels: &[Level]) -> usize {
         [_, .., before, _] => mean.min(SHARE_OF_LAST * before.effective_bytes as usize),
         _ => mean,
     }
-}
-
-/// Reason why this machine cannot be calibrated.
-#[derive(Debug, thiserror::Error)]
-pub enum CalibrateError {
-    /// Memory is short.
-    #[error("cannot take {} MiB of memory to calibrate in: {source}; free some, or give --processor", bytes >> 20)]
-    Memory {
-        /// Bytes asked for.
-        bytes: usize,
-        /// Answer of the kernel.
-        source: std::io::Error,
-    },
-    /// The kernel describes no caches.
-    #[error("/sys/devices/system/cpu/cpu0/cache lists no cache of data on this machine; give --processor")]
-    NoCaches,
-    /// The curve has no point within a level.
-    #[error(
-        "no latency was measured inside cache level {level}: its size, by sysfs, is not plausible; give --processor"
-    )]
-    Curve {
-        /// Cache level.
-        level: u8,
-    },
 }
 
 impl MachineCalibration {

@@ -1,8 +1,8 @@
 //! Costs of the core and the kernel: frequency, mispredicted branches, first touches of pages, system calls.
 
-use super::CalibrateError;
 use super::chase::{LINE, Order, follow, follow_many, link};
 use super::clock::time_ns;
+use super::error::CalibrateError;
 use super::memory::{Memory, Pages};
 use super::spread::Spread;
 use std::hint::black_box;

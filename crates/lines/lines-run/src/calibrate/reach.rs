@@ -3,10 +3,10 @@
 //! Measurements of memory need several times the size of the last level. A virtual machine may be told of a level of
 //! hundreds of MiB, and get a twentieth of it: then less is enough, and takes a tenth of the time.
 
-use super::CalibrateError;
 use super::bypass;
 use super::chase::{Order, follow, link};
 use super::clock::time_ns;
+use super::error::CalibrateError;
 use super::memory::{Memory, Pages};
 use super::spread::Spread;
 

@@ -10,6 +10,8 @@
 //! lengths are bounded, and what is malformed is an error, after which the stream is of no use.
 
 use std::io::{self, Read, Write};
+use zerocopy::little_endian::U32;
+use zerocopy::{FromBytes, Immutable, IntoBytes, transmute};
 
 /// Version of this protocol. Both ends are of one build, unless a file was replaced in between.
 pub(crate) const VERSION: u32 = 1;
@@ -19,7 +21,19 @@ pub(crate) const WINDOW: usize = 8;
 pub(crate) const MOST_BYTES: usize = 32 << 10;
 /// Most bytes of a payload, which a command line may need.
 const MOST_PAYLOAD: usize = 4 << 20;
-const HEADER: usize = 9;
+
+/// Start of a frame.
+#[derive(FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct Header {
+    kind: u8,
+    program: U32,
+    /// Bytes of the payload, which follows.
+    length: U32,
+}
+
+const HEADER: usize = size_of::<Header>();
+const _: () = assert!(HEADER == 9);
 
 /// Stream of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,11 +174,9 @@ impl Frame {
             Frame::Leave { .. } => (5, Vec::new()),
             Frame::Ended { outcome, .. } => (6, outcome.to_bytes()),
         };
-        let mut all = vec![kind];
-        all.extend_from_slice(&self.program().unwrap_or(0).to_le_bytes());
-        all.extend_from_slice(&(payload.len() as u32).to_le_bytes());
-        all.extend_from_slice(&payload);
-        all
+        let program = self.program().unwrap_or(0).into();
+        let header = Header { kind, program, length: (payload.len() as u32).into() };
+        [header.as_bytes(), &payload].concat()
     }
 
     /// Reads a frame; `None` at the end of the stream.
@@ -179,15 +191,14 @@ impl Frame {
             Err(why) if why.kind() == io::ErrorKind::Interrupted => return Frame::read(from),
             Err(why) => return Err(why.into()),
         }
-        let [kind, p0, p1, p2, p3, l0, l1, l2, l3] = header;
-        let (program, length) = (u32::from_le_bytes([p0, p1, p2, p3]), u32::from_le_bytes([l0, l1, l2, l3]));
-        let length = length as usize;
+        let Header { kind, program, length } = transmute!(header);
+        let length = u32::from(length) as usize;
         if length > longest(kind)? {
             return Err(Malformed("it is too long"));
         }
         let mut payload = vec![0; length];
         from.read_exact(&mut payload)?;
-        Frame::from_payload(kind, program, &payload).map(Some)
+        Frame::from_payload(kind, program.into(), &payload).map(Some)
     }
 
     fn from_payload(kind: u8, program: u32, payload: &[u8]) -> Result<Frame, WireError> {

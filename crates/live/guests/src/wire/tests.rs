@@ -76,3 +76,16 @@ fn a_command_line_that_is_too_long_is_not_sent() {
     assert!(Frame::Start { program: 1, it }.write(&mut stream).unwrap_err().to_string().contains("4 MiB"));
     assert!(stream.is_empty());
 }
+
+/// Layout of a frame: an agent of another build reads its version.
+#[test]
+fn each_field_has_its_place() {
+    let written = |frame: Frame| {
+        let mut bytes = Vec::new();
+        frame.write(&mut bytes).unwrap();
+        bytes
+    };
+    assert_eq!(written(Frame::Hello { version: 0x0102 }), b"\0\0\0\0\0\x04\0\0\0\x02\x01\0\0");
+    let bytes = Frame::Bytes { program: 0x0304, stream: Stream::Errors, bytes: b"abc".to_vec() };
+    assert_eq!(written(bytes), b"\x02\x04\x03\0\0\x04\0\0\0\x02abc");
+}

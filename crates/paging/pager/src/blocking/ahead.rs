@@ -1,9 +1,10 @@
 //! Pages fetched before a thread waits for them, if the run is to read ahead.
 //!
 //! A page that arrives is put into the program, so that its touch costs nothing. The first page of each batch stays out, inactive:
-//! its touch tells that the batch is of use ([`crate::trend`]).
+//! its touch shows that the batch is of use ([`crate::trend`]).
 
-use super::pager::{Pager, Pending};
+use super::fetches::{Fault, Fetch};
+use super::pager::Pager;
 use crate::control::count;
 use crate::den;
 use crate::sys::{PAGE, now_ns};
@@ -17,7 +18,7 @@ impl Pager {
     pub(super) fn read_ahead_of(&mut self, address: usize, thread: u32) {
         let most = self.most_ahead();
         if most > 0 {
-            let plan = self.threads.faulted(thread, now_ns(), self.control).trend.missed(address, most);
+            let plan = self.threads.faulted(thread, now_ns()).trend.missed(address, most);
             self.read_ahead(plan, thread);
         }
     }
@@ -28,7 +29,7 @@ impl Pager {
         if most == 0 {
             return;
         }
-        let trend = &mut self.threads.faulted(thread, now_ns(), self.control).trend;
+        let trend = &mut self.threads.faulted(thread, now_ns()).trend;
         if trend.is_marker(address) {
             let plan = trend.reached(most);
             self.read_ahead(plan, thread);
@@ -42,18 +43,14 @@ impl Pager {
     fn read_ahead(&mut self, plan: Plan, thread: u32) {
         let mut is_first = true;
         for address in plan.addresses() {
-            let Some(id) = self.pages.table.find(address).filter(|id| self.can_come_early(*id)) else {
+            let Some(id) = self.space.pages.table.find(address).filter(|id| self.can_come_early(*id)) else {
                 continue;
             };
-            let now = now_ns();
-            let due_ns = self.transfers.request(now, 0);
-            let begun_ns = self.silence.awake_ns();
-            self.pages.table.set_state(id, State::Fetching);
-            let (read_ns, write, is_awaited) = (now, false, false);
-            self.pending.push(Pending { id, address, due_ns, read_ns, begun_ns, thread, write, is_awaited });
+            let fault = Fault { address, write: false, thread, read_ns: now_ns() };
+            self.begin_fetch(id, fault, false);
             count(&self.control.counts.ahead, 1);
             if is_first {
-                self.threads.faulted(thread, now, self.control).trend.mark(address, plan);
+                self.threads.faulted(thread, fault.read_ns).trend.mark(address, plan);
                 is_first = false;
             }
         }
@@ -61,38 +58,40 @@ impl Pager {
 
     /// Returns whether a page is remote, and its slot is not in use for another purpose.
     fn can_come_early(&self, id: Id) -> bool {
-        let record = self.pages.table.get(id);
+        let record = self.space.pages.table.get(id);
         record.state == State::Remote && !record.emptying && record.contents != Contents::Leaving
     }
 
     /// Takes in a page that arrived before a thread waited for it.
-    pub(super) fn finish_ahead(&mut self, pending: Pending) {
-        let Pending { id, thread, .. } = pending;
-        let record = *self.pages.table.get(id);
-        let Some(contents) = self.contents(id).filter(|_| record.state == State::Fetching) else { return };
-        let is_marker = self.threads.faulted(thread, now_ns(), self.control).trend.is_marker(record.address);
+    pub(super) fn finish_ahead(&mut self, fetch: Fetch) {
+        let Fetch { id, fault: Fault { thread, .. }, .. } = fetch;
+        let record = *self.space.pages.table.get(id);
+        let Some(contents) = self.space.contents(id).filter(|_| record.state == State::Fetching) else {
+            return;
+        };
+        let is_marker = self.threads.faulted(thread, now_ns()).trend.is_marker(record.address);
         let (_, result) = match (is_marker, record.contents) {
-            (true, Contents::Landed) => self.memory.take(den::slot(id), contents, PAGE),
+            (true, Contents::Landed) => self.space.memory.take(den::slot(id), contents, PAGE),
             (true, _) => (0, Ok(())),
-            (false, _) => self.memory.give(record.address, contents, PAGE, true),
+            (false, _) => self.space.memory.give(record.address, contents, PAGE, true),
         };
         match result {
             Ok(()) => {
-                self.contents_moved(id);
+                self.space.contents_moved(id);
                 match is_marker {
-                    true => self.pages.stayed(id),
-                    false => self.pages.activate(id, false, now_ns()),
+                    true => self.space.pages.stayed(id),
+                    false => self.space.pages.activate(id, false, now_ns()),
                 }
             }
             Err(Errno::AGAIN) => {
-                self.pending.push(pending);
-                return self.read_changes();
+                self.space.fetches.begin(fetch);
+                return self.space.read_changes();
             }
             // Its place is gone, or not writable now: it stays where it is.
             Err(_) => {
-                self.pages.table.set_state(id, State::Remote);
-                self.dropped(id);
-                self.memory.uffd.wake(record.address);
+                self.space.pages.table.set_state(id, State::Remote);
+                self.space.store.dropped(&mut self.space.pages.table, id);
+                self.space.memory.uffd.wake(record.address);
             }
         }
         self.reclaim();

@@ -5,10 +5,12 @@
 //! the books say when the message is read is what was away when the child was made. The child's own changes of its
 //! address space wait for their messages to be read, too.
 
-use super::pager::Pager;
+use super::events::Events;
 use crate::den;
 use crate::gate;
+use crate::memory::Memory;
 use crate::pagemap::is_filled;
+use crate::residency::Residency;
 use crate::sys::{Event, PAGE, Uffd};
 use crate::table::Id;
 use alloc::vec;
@@ -43,39 +45,42 @@ enum Change {
     Dropped(usize, usize),
 }
 
-impl Pager {
-    /// Gives the child of the fork at `at` in the backlog what is away. Nothing behind that was applied to the books yet.
-    pub(super) fn provide_for_child(&mut self, descriptor: c_int, at: usize) {
-        gate::note_fork();
-        self.await_messages();
-        // A mapping that moved before the fork may have its message behind that of the fork.
-        let moved: Vec<Move> = self.backlog.iter().skip(at + 1).filter_map(move_of).collect();
-        let mut away: Vec<Id> = self.pages.table.away().collect();
-        away.sort_unstable_by_key(|id| self.pages.table.get(*id).address);
-        let mut children = vec![Child::new(descriptor)];
-        while let Some(child) = children.pop() {
-            self.provide(child, &away, &moved, &mut children);
-        }
-    }
+/// Pages that are away, which a child gets as copies.
+struct Away<'a> {
+    memory: &'a Memory,
+    pages: &'a Residency,
+    /// The pages, lowest address first.
+    ids: Vec<Id>,
+    /// Mappings that moved before the fork, although the messages came behind that of the fork.
+    moved: Vec<Move>,
+}
 
-    /// Reads until no change of the address space is under way.
-    fn await_messages(&mut self) {
-        loop {
-            if self.read_events().is_err() {
-                gate::die(self.control, "the userfaultfd cannot be read any more");
-            }
-            if !self.memory.uffd.is_changing() {
-                return;
-            }
-            rustix::thread::sched_yield();
-        }
+/// Gives the child of the fork at `at` in the backlog what is away. Nothing behind that was applied to the books yet.
+pub(super) fn provide_for_child(
+    descriptor: c_int,
+    at: usize,
+    events: &mut Events,
+    memory: &Memory,
+    pages: &Residency,
+) {
+    gate::note_fork();
+    events.read_until_still(&memory.uffd);
+    let moved = events.behind(at).filter_map(move_of).collect();
+    let mut ids: Vec<Id> = pages.table.away().collect();
+    ids.sort_unstable_by_key(|id| pages.table.get(*id).address);
+    let away = Away { memory, pages, ids, moved };
+    let mut children = vec![Child::new(descriptor)];
+    while let Some(child) = children.pop() {
+        away.provide(child, &mut children);
     }
+}
 
+impl Away<'_> {
     /// Copies pages to a child, and adds the children that it has meanwhile.
-    fn provide(&self, mut child: Child, away: &[Id], moved: &[Move], children: &mut Vec<Child>) {
-        while let Some(rest) = away.get(child.next..).filter(|rest| !rest.is_empty()) {
+    fn provide(&self, mut child: Child, children: &mut Vec<Child>) {
+        while let Some(rest) = self.ids.get(child.next..).filter(|rest| !rest.is_empty()) {
             let address = self.pages.table.get(rest[0]).address;
-            let moved = moved_to(moved, address);
+            let moved = moved_to(&self.moved, address);
             let at = if child.is_moved { moved } else { Some(address) };
             let is_plain = child.changes.is_empty() && !child.is_moved;
             let pages = if is_plain { self.copyable(&rest[..rest.len().min(child.most)]) } else { 1 };

@@ -1,19 +1,19 @@
 //! Borrowed memory: of a process that was there before, and goes on as it was when `unrack` ends, however that ends.
 //!
 //! Nothing of the program is changed that could not be changed back: its system calls are not filtered, and its forks are
-//! told by the kernel ([`super::births`]). When `unrack` asks for it, or was killed, the pager puts every page back, and
+//! reported by the kernel ([`super::births`]). When `unrack` asks for it, or was killed, the pager puts every page back, and
 //! ends with all its memory. Only its code stays, until `unrack` unmaps that.
 
 use super::helper;
-use super::life::{FEATURES, start_main};
-use super::pager::Pager;
+use super::life::{FEATURES, end_before_filter, start_main};
+use super::pager::{EndOfService, Pager};
 use crate::attached::{self, control};
 use crate::control::{ControlHead, ProcessSlot};
 use crate::handed::{self, Handed};
 use crate::memory::Memory;
 use crate::owner::Owner;
 use crate::sys::{self, FEATURE_EVENT_FORK};
-use crate::{bare_thread, baseline, den, gate};
+use crate::{bare_thread, baseline, den};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use rustix::fd::BorrowedFd;
@@ -62,42 +62,19 @@ extern "C" fn borrower_main(slot: *mut c_void) -> c_int {
     // SAFETY: this thread has them to itself.
     let Handed { control: locked, uffd, maps, statm, pagemap } = unsafe { handed::take() };
     let memory = Memory::of(uffd, (maps, statm, pagemap));
-    match memory.and_then(|memory| Pager::with_memory(control, slot, memory, Owner::new(Some(locked)))) {
-        Ok(mut pager) => {
-            pager.is_borrowed = true;
+    let owner = Owner::new(Some(locked));
+    match memory.and_then(|memory| Pager::new(control, slot, memory, (owner, true))) {
+        Ok(pager) => {
             sys::refuse_huge_pages();
-            pager.run()
+            match pager.run() {
+                EndOfService::Recalled => leave(control, slot),
+                EndOfService::Filter => end_before_filter(control, slot),
+            }
         }
         Err(_) => {
             control.fail("cannot start the pager: userfaultfd is not usable in this process");
             leave(control, slot)
         }
-    }
-}
-
-impl Pager {
-    /// Returns whether borrowed memory is to be given back now.
-    pub(super) fn is_recalled(&self) -> bool {
-        self.is_borrowed && (self.is_orphaned || self.control.settings.recall.load(Relaxed) != 0)
-    }
-
-    /// Puts every page back, for ever.
-    pub(super) fn put_all_back(&mut self) {
-        gate::shut();
-        while self.is_any_away() {
-            self.handle_new_events();
-            self.thaw_all();
-        }
-        gate::set_away(0);
-    }
-
-    /// Gives all memory back, and ends this thread.
-    pub(super) fn give_back(mut self) -> ! {
-        self.put_all_back();
-        let (control, slot) = (self.control, self.slot);
-        // Threads that wait for a page that was never touched are woken, and the kernel serves them.
-        drop(self);
-        leave(control, slot)
     }
 }
 

@@ -1,116 +1,249 @@
-//! State of the pager of one process, and the kernel's events for it.
+//! Pager of one process: composition of its parts, and the main loop.
 
-use super::landings::Node;
-use super::silence::Silence;
-use super::slots::Slots;
+use super::fetches::Fault;
+use super::reclaim::Reclaimer;
+use super::space::Space;
+use super::thaw;
 use super::threads::Threads;
 use crate::attached;
 use crate::baseline::Baseline;
-use crate::control::{ControlHead, ProcessSlot};
+use crate::control::{ControlHead, ProcessSlot, count};
 use crate::memory::Memory;
 use crate::naps::Naps;
 use crate::owner::Owner;
-use crate::residency::Residency;
-use crate::scan::Scan;
-use crate::sys::Event;
-use crate::table::Id;
+use crate::residency::SHORTEST_TICK_NS;
+use crate::sys::{self, Event, PAGE, now_ns};
 use crate::transfers::Transfers;
-use alloc::collections::VecDeque;
-use alloc::vec::Vec;
+use crate::{den, gate};
 use core::sync::atomic::Ordering::Relaxed;
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-/// State of the pager of one process.
+/// Time in ns after a request to a memory node in which the thread does not sleep: it would wake after the answer.
+const SPIN_NS: u64 = 60_000;
+
+/// Pager of one process. Serving of faults is in `serve`, reading ahead in `ahead`.
 pub(super) struct Pager {
     pub control: &'static ControlHead,
-    pub slot: &'static ProcessSlot,
-    pub memory: Memory,
-    pub pages: Residency,
+    pub space: Space,
     pub transfers: Transfers,
-    pub scan: Scan,
-    /// Events that were read but not yet handled.
-    pub backlog: VecDeque<Event>,
-    incoming: Vec<Event>,
-    /// Fetches under way.
-    pub pending: Vec<Pending>,
     pub threads: Threads,
-    /// Core that this thread is bound to.
-    pub here: usize,
-    pub baseline: Baseline,
-    /// Number of changes of the address space applied so far.
-    pub changes: u64,
-    /// Time of the next attempt to take stuck pages.
-    pub next_retry_ns: u64,
-    /// Order to copy pages for this process alone that is being carried out.
-    pub unsharing: Option<u32>,
-    pub slots: Slots,
-    pub node: Option<Node>,
-    pub owner: Owner,
-    pub silence: Silence,
-    pub naps: Naps,
-    /// The process is to go on without this pager when `unrack` ends.
-    pub is_borrowed: bool,
-    /// `unrack` was killed.
-    pub is_orphaned: bool,
+    reclaimer: Reclaimer,
+    baseline: Baseline,
+    naps: Naps,
 }
 
-/// Fetch under way.
-#[derive(Clone, Copy)]
-pub(super) struct Pending {
-    pub id: Id,
-    /// Address of the fault; the page may have been renamed since.
-    pub address: usize,
-    pub due_ns: u64,
-    pub read_ns: u64,
-    /// Time of the request, on the clock of [`Silence`].
-    pub begun_ns: u64,
-    pub thread: u32,
-    pub write: bool,
-    /// A thread waits for it: it was not fetched ahead, or not early enough.
-    pub is_awaited: bool,
+/// Reason why the main loop ended, with all pages in the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EndOfService {
+    /// Borrowed memory was to be given back.
+    Recalled,
+    /// The program is about to filter system calls.
+    Filter,
 }
 
 impl Pager {
-    /// Makes the pager of the process of `slot`, with empty books.
+    /// Makes the pager of the process of `slot`, whose books are empty. It `is_borrowed` if the process is to go on without this
+    /// pager when the owner ends.
     pub(super) fn new(
         control: &'static ControlHead,
         slot: &'static ProcessSlot,
         memory: Memory,
-        owner: Owner,
-        here: usize,
+        (owner, is_borrowed): (Owner, bool),
     ) -> Result<Pager, Errno> {
+        memory.uffd.register(den::doorbell(), den::DOORBELL_BYTES)?;
+        // Destinations of moves, as the arena.
+        memory.uffd.register(den::landing(0), den::LANDINGS * PAGE)?;
+        count(&control.counts.processes, 1);
+        let here = stay_on_this_core();
         let process = slot.process.load(Relaxed);
         Ok(Pager {
             control,
-            slot,
             baseline: Baseline::measured(control, slot, &memory),
-            memory,
-            here,
-            pages: Residency::new(control, slot),
+            space: Space::new(control, slot, memory, (owner, is_borrowed)),
             transfers: Transfers::new(control, process, attached::open_spool(control, process)?),
-            owner,
-            scan: Scan::default(),
-            backlog: VecDeque::new(),
-            incoming: Vec::new(),
-            pending: Vec::new(),
-            threads: Threads::default(),
-            changes: 0,
-            next_retry_ns: 0,
-            unsharing: None,
-            slots: Slots::default(),
-            node: None,
-            silence: Silence::default(),
+            threads: Threads::new(control, here),
+            reclaimer: Reclaimer::new(control),
             naps: Naps::new(),
-            is_borrowed: false,
-            is_orphaned: false,
         })
     }
 
-    /// Reads the kernel's events. Returns whether there were any.
-    pub(super) fn read_events(&mut self) -> Result<bool, Errno> {
-        self.incoming.clear();
-        self.memory.uffd.read(&mut self.incoming)?;
-        self.backlog.extend(self.incoming.iter().copied());
-        Ok(!self.incoming.is_empty())
+    /// Connects to the run's memory node, if there is one.
+    pub(super) fn connect(&mut self) {
+        self.space.store.connect();
     }
+
+    /// Serves faults for ever, or until the program is to go on without this pager, with all pages back.
+    pub(super) fn run(mut self) -> EndOfService {
+        let mut next_tick = now_ns();
+        loop {
+            if let Some(reason) = self.is_to_end() {
+                self.put_all_back();
+                return reason;
+            }
+            self.handle_new_events();
+            if gate::is_filtered() {
+                self.answer_wishes();
+            }
+            self.space.progress();
+            self.finish_fetches();
+            if now_ns() >= next_tick {
+                next_tick = now_ns() + self.tick();
+            }
+            self.wait(next_tick);
+        }
+    }
+
+    fn is_to_end(&self) -> Option<EndOfService> {
+        match () {
+            _ if self.space.watch.is_recalled() => Some(EndOfService::Recalled),
+            _ if gate::is_to_leave() => Some(EndOfService::Filter),
+            _ => None,
+        }
+    }
+
+    /// Puts every page back, for ever.
+    fn put_all_back(&mut self) {
+        gate::shut();
+        while self.space.is_any_away() {
+            self.handle_new_events();
+            self.thaw_all();
+        }
+        gate::set_away(0);
+    }
+
+    /// Reads events, and handles all. Changes of the address space come first, because they determine what a fault means.
+    fn handle_new_events(&mut self) {
+        self.space.events.read(&self.space.memory.uffd);
+        let read_ns = now_ns();
+        self.space.apply_changes();
+        while let Some(event) = self.space.events.pop() {
+            match event {
+                Event::Fault { address, .. } if address == den::doorbell() => self.answer_doorbell(),
+                Event::Fault { address, write, thread } => {
+                    self.serve(Fault { address, write, thread, read_ns })
+                }
+                Event::Remap { .. } | Event::Remove { .. } | Event::Unmap { .. } | Event::Fork { .. } => {}
+            }
+        }
+    }
+
+    /// Answers a thread that waits for all pages to be in the program, before a fork, or for one mapping to be
+    /// registered.
+    fn answer_doorbell(&mut self) {
+        self.answer_wishes();
+        while let Err(Errno::AGAIN) = self.space.memory.fill(den::doorbell(), 1).1 {
+            self.space.read_changes();
+        }
+    }
+
+    /// Does what threads of the program wait for.
+    fn answer_wishes(&mut self) {
+        if let Some((start, len)) = gate::merge_wish() {
+            let end = (start + len).next_multiple_of(PAGE);
+            if start.is_multiple_of(PAGE) {
+                self.space.register(start, end);
+            }
+            gate::merge_done();
+        }
+        if gate::is_closed() {
+            self.thaw_all();
+            gate::set_away(0);
+        }
+    }
+
+    /// Puts every page back. The gate is closed, so none is taken meanwhile.
+    fn thaw_all(&mut self) {
+        loop {
+            let changes = self.space.events.changes();
+            while let Some(fetch) = self.space.fetches.pop() {
+                self.finish_fetch(fetch);
+            }
+            thaw::put_all_back(&mut self.space);
+            // The place of a page that is left is being moved or unmapped: a message will say so.
+            let may_help = self.space.events.changes() != changes || self.space.memory.uffd.is_changing();
+            if !may_help || !self.space.is_any_away() {
+                return;
+            }
+            self.space.read_changes();
+        }
+    }
+
+    /// Brings the run back under its limit, as far as this process has to.
+    pub(super) fn reclaim(&mut self) {
+        self.reclaimer.reclaim(&mut self.space, &mut self.transfers);
+    }
+
+    /// Waits for an event, the next arrival or the next tick.
+    fn wait(&mut self, next_tick: u64) {
+        let awaited = self.next_due_ns(true);
+        let until = [awaited, self.next_due_ns(false)].into_iter().flatten().fold(next_tick, u64::min);
+        let now = now_ns();
+        let naps = &self.naps;
+        let nap = match awaited {
+            Some(due) => naps.until(now, due).map(|nap| nap.min(until.saturating_sub(now))),
+            None => Some(until.saturating_sub(now)),
+        };
+        let Some(nap) = nap.filter(|nap| *nap > 0) else { return };
+        if self.awaits_soon(now) {
+            return rustix::thread::sched_yield();
+        }
+        let timeout = sys::timespec(nap);
+        let uffd = self.space.memory.uffd.fd();
+        let faults = PollFd::from_borrowed_fd(uffd, PollFlags::IN);
+        // An error means a signal or nothing: the loop checks by itself.
+        let woken = match self.space.store.poll() {
+            Some(node) => rustix::event::poll(&mut [faults, node], Some(&timeout)),
+            None => rustix::event::poll(&mut [faults], Some(&timeout)),
+        };
+        if woken == Ok(0) {
+            naps.woke(now, nap, now_ns());
+        }
+    }
+
+    /// Returns when the next fetch is due whose page is here, of those that a thread waits for or of the others.
+    fn next_due_ns(&self, is_awaited: bool) -> Option<u64> {
+        self.space.fetches.next_due_ns(is_awaited, |id| self.space.contents(id).is_some())
+    }
+
+    /// Returns whether a page was asked for a moment ago of a memory node. Sleeping would take longer than its answer; any
+    /// other thread that wants this core gets it.
+    fn awaits_soon(&self, now_ns: u64) -> bool {
+        let mut coming = self.space.fetches.coming(|id| self.space.contents(id).is_some());
+        self.space.store.is_connected()
+            && coming.any(|fetch| fetch.is_awaited && now_ns < fetch.fault.read_ns + SPIN_NS)
+    }
+
+    /// Does the periodic work. Returns the time in ns until the next tick.
+    fn tick(&mut self) -> u64 {
+        self.sync();
+        self.space.store.recycle(&mut self.space.pages.table);
+        self.space.store.flush();
+        self.space.keep_watch();
+        if !self.space.pages.is_over() {
+            return self.space.pages.pause_ns();
+        }
+        self.reclaimer.retry_stuck(&mut self.space);
+        self.reclaim();
+        SHORTEST_TICK_NS
+    }
+
+    fn sync(&mut self) {
+        let Space { store, pages, memory, .. } = &mut self.space;
+        let elsewhere = store.resident().unwrap_or_else(|| pages.remote_in_slots());
+        let not_its_own = elsewhere as u64 + self.baseline.pages(memory, pages.is_far_over());
+        pages.sync(memory.anonymous_pages(), not_its_own);
+    }
+}
+
+/// Binds the pager to its current core, which is its program's: waking another core takes five times as long. It
+/// keeps its program's priority: with precedence, the scheduler lets the woken thread wait, and a fetch takes
+/// twice as long (Linux 6.18). Asks for precise timers; goes on without if that is not permitted.
+fn stay_on_this_core() -> usize {
+    let here = rustix::thread::sched_getcpu();
+    let mut only_here = rustix::thread::CpuSet::new();
+    only_here.set(here);
+    let _ = rustix::thread::sched_setaffinity(None, &only_here);
+    let _ = rustix::thread::set_current_timer_slack(core::num::NonZeroU64::new(1));
+    here
 }

@@ -31,19 +31,26 @@ pub(super) struct Thread {
 const OFTEN_NS: u64 = 400_000;
 
 /// Threads that faulted.
-#[derive(Default)]
 pub(super) struct Threads {
+    control: &'static ControlHead,
+    /// Core that the pager is bound to.
+    pub here: usize,
     known: Vec<Thread>,
     /// Index of the thread that faulted last: usually the next, too.
     last: usize,
 }
 
 impl Threads {
+    /// Makes an empty list, for a pager that is bound to core `here`.
+    pub(super) fn new(control: &'static ControlHead, here: usize) -> Threads {
+        Threads { control, here, known: Vec::new(), last: 0 }
+    }
+
     /// Returns the thread with this id, which faulted at `now_ns`.
-    pub(super) fn faulted(&mut self, tid: u32, now_ns: u64, control: &ControlHead) -> &mut Thread {
+    pub(super) fn faulted(&mut self, tid: u32, now_ns: u64) -> &mut Thread {
         let is = |thread: &Thread| thread.pid.as_raw_nonzero().get() as u32 == tid;
         if !self.known.get(self.last).is_some_and(is) {
-            self.last = self.known.iter().position(is).unwrap_or_else(|| self.add(tid, control));
+            self.last = self.known.iter().position(is).unwrap_or_else(|| self.add(tid));
         }
         let thread = &mut self.known[self.last];
         let interval = now_ns.saturating_sub(thread.last_ns).min(100 * OFTEN_NS);
@@ -52,10 +59,10 @@ impl Threads {
         thread
     }
 
-    fn add(&mut self, tid: u32, control: &ControlHead) -> usize {
+    fn add(&mut self, tid: u32) -> usize {
         self.forget_ended();
         let pid = Pid::from_raw(tid as i32).unwrap_or(rustix::thread::gettid());
-        let index = control.next_thread.fetch_add(1, Relaxed);
+        let index = self.control.next_thread.fetch_add(1, Relaxed);
         self.known.push(Thread {
             pid,
             index,

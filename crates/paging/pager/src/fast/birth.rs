@@ -148,7 +148,7 @@ fn fork(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
         return result;
     }
     drop(handlers);
-    let control = engine.control;
+    let control = engine.space.control;
     engine.forget();
     // SAFETY: this process has one thread, and forgot what it had there.
     attached::keep_path_over(|| unsafe { heap::reset() });
@@ -176,8 +176,8 @@ fn fork(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
 /// Puts every page into the program. Fetches under way need not arrive any more.
 fn thaw(engine: &mut Engine) {
     let now = now_ns();
-    for id in engine.pages.thawing() {
-        engine.put_back(id, false, now);
+    for id in engine.space.pages.thawing() {
+        engine.space.put_back(id, false, now);
     }
     engine.forked_ns = now;
 }

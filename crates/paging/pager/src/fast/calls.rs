@@ -11,7 +11,7 @@ use super::outcome::Outcome;
 use super::prepare::prepare;
 use super::raw::Args;
 use super::thread::Thread;
-use super::{birth, descriptors, signals, space};
+use super::{birth, descriptors, mappings, signals};
 
 /// Handles the call at which the context stands.
 pub(super) fn handle(thread: &Thread, context: &mut Context) {
@@ -24,7 +24,7 @@ pub(super) fn handle(thread: &Thread, context: &mut Context) {
 }
 
 fn outcome(thread: &Thread, context: &mut Context, number: i64, args: Args) -> Outcome {
-    space::outcome(thread, number, args)
+    mappings::outcome(thread, number, args)
         .or_else(|| signals::outcome(thread, context, number, args))
         .or_else(|| birth::outcome(thread, context, number, args))
         .or_else(|| descriptors::outcome(number, args))

@@ -96,16 +96,16 @@ fn wait_until(due_ns: u64) -> u64 {
 impl Engine {
     fn step(&mut self, thread: &Thread, fault: Fault) -> Step {
         let page = fault.address & !(PAGE - 1);
-        let Some(id) = self.pages.table.find(page) else {
+        let Some(id) = self.space.pages.table.find(page) else {
             return self.first_touch(thread, fault, page);
         };
-        match self.pages.table.get(id).state {
+        match self.space.pages.table.get(id).state {
             State::Active | State::Stuck | State::Free => self.check_present(page),
             State::Fetching => Step::Again,
             State::Remote => Step::Wait(self.start_fetch(id, fault)),
             State::Inactive => {
-                self.put_back(id, fault.write, fault.entered_ns);
-                count(&self.control.counts.soft_faults, 1);
+                self.space.put_back(id, fault.write, fault.entered_ns);
+                count(&self.space.control.counts.soft_faults, 1);
                 self.reclaim(fault.entered_ns);
                 self.charge(thread, fault);
                 Step::Done
@@ -115,24 +115,24 @@ impl Engine {
 
     /// Handles a fault on a page that is active in the books: another thread's fault has brought it.
     fn check_present(&mut self, page: usize) -> Step {
-        match self.memory.uffd.probe(page) {
+        match self.space.memory.uffd.probe(page) {
             Err(Errno::EXIST) => Step::Done,
             Err(Errno::AGAIN) => Step::Again,
             Err(_) => Step::Foreign,
-            Ok(()) => gate::die(self.control, "internal error: a page is missing. Please report this"),
+            Ok(()) => gate::die(self.space.control, "internal error: a page is missing. Please report this"),
         }
     }
 
     /// Handles the first touch of a page of registered memory.
     fn first_touch(&mut self, thread: &Thread, fault: Fault, page: usize) -> Step {
-        if !self.registered.contains(page) {
+        if !self.space.registered.contains(page) {
             return Step::Foreign;
         }
-        let wanted = self.pages.untracked(page, thread.stride.get().pages_ahead(page));
-        let (mut filled, mut result) = self.memory.fill(page, wanted);
+        let wanted = self.space.pages.untracked(page, thread.stride.get().pages_ahead(page));
+        let (mut filled, mut result) = self.space.memory.fill(page, wanted);
         // The kernel fills nothing of pages of which the last are in another mapping.
         if wanted > 1 && result == Err(Errno::NOENT) && filled == 0 {
-            (filled, result) = self.memory.fill(page, 1);
+            (filled, result) = self.space.memory.fill(page, 1);
         }
         let given = filled / PAGE;
         // A system call whose memory this is would not find the page.
@@ -140,7 +140,7 @@ impl Engine {
             return Step::Again;
         }
         thread.stride.set(Stride::new(page, given));
-        self.pages.track_new(page, given, fault.entered_ns);
+        self.space.pages.track_new(page, given, fault.entered_ns);
         self.reclaim(fault.entered_ns);
         self.charge(thread, fault);
         // If nothing could be given, the repeated access will show why.
@@ -151,18 +151,18 @@ impl Engine {
         let due_ns = self.transfers.request(fault.entered_ns, self.finish_ns);
         let serial = self.next_serial;
         self.next_serial += 1;
-        self.pages.table.set_state(id, State::Fetching);
-        self.pages.table.get_mut(id).since_ns = serial;
+        self.space.pages.table.set_state(id, State::Fetching);
+        self.space.pages.table.get_mut(id).since_ns = serial;
         Fetch { id, serial, due_ns }
     }
 
     fn finish(&mut self, thread: &Thread, fault: Fault, fetch: Fetch, begin_ns: u64) {
-        let record = self.pages.table.get(fetch.id);
+        let record = self.space.pages.table.get(fetch.id);
         if record.state != State::Fetching || record.since_ns != fetch.serial {
             // Dropped meanwhile: the access now means something else.
             return;
         }
-        self.put_back(fetch.id, fault.write, begin_ns);
+        self.space.put_back(fetch.id, fault.write, begin_ns);
         let now = now_ns();
         let fetched = Fetched {
             address: fault.address,
@@ -178,7 +178,8 @@ impl Engine {
     }
 
     fn index(&self, thread: &Thread) -> u32 {
-        let index = thread.index.get().unwrap_or_else(|| self.control.next_thread.fetch_add(1, Relaxed));
+        let index =
+            thread.index.get().unwrap_or_else(|| self.space.control.next_thread.fetch_add(1, Relaxed));
         thread.index.set(Some(index));
         index
     }

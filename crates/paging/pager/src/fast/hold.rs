@@ -6,20 +6,19 @@
 //! would otherwise let the memory go, to be fetched again, and the next signal may come before it is all there. Timers
 //! with periods shorter than that kept programs from ever making a call.
 
-use super::engine::{Engine, lock};
+use super::engine::lock;
 use super::fault::{Fault, resolve};
 use super::thread::Thread;
 use crate::sys::{PAGE, now_ns};
-use crate::table::State;
 
 /// Makes every page of `[start, end)` present, and keeps it present until [`release`].
 pub(super) fn hold(thread: &Thread, start: usize, end: usize) {
     let (start, end) = (start & !(PAGE - 1), end.next_multiple_of(PAGE));
     let mut engine = lock();
-    engine.holds.add(thread, start, end);
+    engine.space.holds.add(thread, start, end);
     thread.holds.set(true);
     let mut at = start;
-    while let Some(address) = engine.next_missing(at, end) {
+    while let Some(address) = engine.space.next_missing(at, end) {
         drop(engine);
         resolve(thread, Fault { address, write: false, entered_ns: now_ns() });
         at = address + PAGE;
@@ -33,42 +32,20 @@ pub(super) fn release(thread: &Thread, pointer: usize) {
     if thread.holds.get() {
         let alternate = thread.alternate.get();
         let is_left = |handler| alternate.has_left(handler, pointer);
-        thread.holds.set(lock().holds.release(thread, is_left));
+        thread.holds.set(lock().space.holds.release(thread, is_left));
     }
 }
 
 /// Keeps the holds of the call before which a thread is sent to a handler, whose frame is at `handler`.
 pub(super) fn keep(thread: &Thread, handler: usize) {
     if thread.holds.get() {
-        lock().holds.keep(thread, handler);
+        lock().space.holds.keep(thread, handler);
     }
 }
 
 /// Ends the holds that were kept for a handler.
 pub(super) fn end(thread: &Thread, handler: usize) {
     if thread.holds.get() {
-        lock().holds.end(thread, handler);
-    }
-}
-
-impl Engine {
-    /// Returns the first page of `[start, end)` that an access would fault on.
-    fn next_missing(&self, start: usize, end: usize) -> Option<usize> {
-        let table = &self.pages.table;
-        let is_here = |page| {
-            let state = table.find(page).map(|id| table.get(id).state);
-            matches!(state, Some(State::Active | State::Stuck))
-        };
-        let mut at = start;
-        while let Some((from, to)) = self.registered.next(at)
-            && from < end
-        {
-            let missing = (at.max(from)..to.min(end)).step_by(PAGE).find(|page| !is_here(*page));
-            if missing.is_some() {
-                return missing;
-            }
-            at = to;
-        }
-        None
+        lock().space.holds.end(thread, handler);
     }
 }

@@ -13,14 +13,15 @@
 //! | `birth` | threads, children and forks |
 //! | `signals`, `action` | masks, handlers and stacks of signals |
 //! | `delivery` | a signal's way to the program's handler, and back |
-//! | `space` | `mmap` and related calls |
+//! | `mappings` | `mmap` and related calls |
 //! | `descriptors` | protection of our file descriptors |
 //! | `prepare`, `touches`, `requests` | the memory that each system call uses |
 //! | `hold`, `holds` | memory in use by system calls |
 //! | `fault` | handling of a fault |
 //! | `start` | start of the engine |
 //! | `reclaim` | taking of pages |
-//! | `engine` | books, behind the lock |
+//! | `engine` | all state, behind the lock |
+//! | `space` | books of pages, and the memory that they are in |
 //! | `dispatch`, `context` | ways of a thread to the handlers, and back to the program |
 //! | `thread`, `lock`, `outcome`, `raw` | what the others share |
 
@@ -37,6 +38,7 @@ mod fault;
 mod hold;
 mod holds;
 mod lock;
+mod mappings;
 mod outcome;
 mod prepare;
 mod raw;

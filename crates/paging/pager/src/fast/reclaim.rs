@@ -1,6 +1,7 @@
 //! Reclaim in fast mode: takes pages from the program, scans for new ones, and the tick thread.
 
 use super::engine::{Engine, lock};
+use super::space::populate;
 use crate::control::count;
 use crate::den;
 use crate::gate;
@@ -14,11 +15,10 @@ use crate::table::{Id, State};
 use alloc::vec::Vec;
 use core::ffi::{c_int, c_void};
 use rustix::io::Errno;
-use rustix::mm::Advice;
 
 impl Reclaim for Engine {
     fn books(&self) -> &Residency {
-        &self.pages
+        &self.space.pages
     }
 
     fn scans(&self) -> &Scan {
@@ -27,44 +27,44 @@ impl Reclaim for Engine {
 
     fn deactivate(&mut self) -> usize {
         let mut pinned = Vec::new();
-        let batch = self.pages.choose(2 * BATCH, |id, record| {
+        let batch = self.space.pages.choose(2 * BATCH, |id, record| {
             let page = record.address;
             if pins::is_pinned(page) {
                 pinned.push(id);
                 return Fate::Untracked;
             }
-            if self.holds.contains(page) { Fate::Stays } else { Fate::Goes }
+            if self.space.holds.contains(page) { Fate::Stays } else { Fate::Goes }
         });
         // They stay tracked, as all pages present in registered memory are.
-        pinned.into_iter().for_each(|id| self.pages.table.set_state(id, State::Stuck));
+        pinned.into_iter().for_each(|id| self.space.pages.table.set_state(id, State::Stuck));
         let (mut taken, mut rest) = (0, &batch[..]);
         while !rest.is_empty() {
-            let (run, others) = rest.split_at(self.pages.run_length(rest));
+            let (run, others) = rest.split_at(self.space.pages.run_length(rest));
             taken += self.take(run);
             rest = others;
         }
-        count(&self.control.counts.deactivations, taken as u64);
+        count(&self.space.control.counts.deactivations, taken as u64);
         taken
     }
 
     /// Registers all memory that can be remote and is not registered yet, and tracks the pages present there.
     /// Returns whether there were any.
     fn scan(&mut self) -> bool {
-        if !self.scan.begin(&self.memory, self.control) {
+        if !self.scan.begin(&self.space.memory, self.space.control) {
             return false;
         }
         let mut found = false;
         for n in 0..self.scan.areas.len() {
             let Area { start, end } = self.scan.areas[n];
-            if !self.registered.covers(start, end) {
-                found |= self.register(start, end);
+            if !self.space.registered.covers(start, end) {
+                found |= self.space.register(start, end);
             } else if self.scan.looks_everywhere() {
                 // The zero page is not tracked, and a store replaces it without a fault of ours.
-                found |= self.track_present(start, end);
+                found |= self.space.track_present(start, end);
             }
         }
         self.scan.end();
-        self.pages.scanned();
+        self.space.pages.scanned();
         found
     }
 }
@@ -76,24 +76,24 @@ impl Engine {
         if now_ns >= self.next_tick_ns {
             self.tick(now_ns);
         }
-        let (mut evicted, wanted) = (0, self.pages.excess());
+        let (mut evicted, wanted) = (0, self.space.pages.excess());
         while evicted < wanted && self.find_victims() {
-            let Some(oldest) = self.pages.next_victim() else { continue };
-            if let Some(next) = self.pages.table.after(oldest) {
+            let Some(oldest) = self.space.pages.next_victim() else { continue };
+            if let Some(next) = self.space.pages.table.after(oldest) {
                 prefetch(den::slot(next));
             }
-            let leaving = self.pages.leaving(oldest);
-            self.pages.left(leaving, &mut self.transfers, now_ns);
+            let leaving = self.space.pages.leaving(oldest);
+            self.space.pages.left(leaving, &mut self.transfers, now_ns);
             evicted += 1;
         }
     }
 
     /// Takes neighbouring pages; those that cannot be taken now stay. Returns how many were taken.
     fn take(&mut self, run: &[Id]) -> usize {
-        let address = self.pages.table.get(run[0]).address;
-        let (moved, result) = self.memory.take(den::slot(run[0]), address, run.len() * PAGE);
+        let address = self.space.pages.table.get(run[0]).address;
+        let (moved, result) = self.space.memory.take(den::slot(run[0]), address, run.len() * PAGE);
         let moved = moved / PAGE;
-        self.pages.taken(&run[..moved]);
+        self.space.pages.taken(&run[..moved]);
         let left = &run[moved..];
         match result {
             Ok(()) => moved,
@@ -110,44 +110,23 @@ impl Engine {
 
     /// Keeps a page. If it is shared since a fork, has the kernel give this process its own copy.
     fn cannot_take(&mut self, id: Id, error: Errno) {
-        count(&self.control.counts.stuck, 1);
-        self.pages.keep(id);
+        count(&self.space.control.counts.stuck, 1);
+        self.space.pages.keep(id);
         if error == Errno::BUSY
-            && let Some((start, len)) = self.pages.shared(id, self.forked_ns)
-            && takes_spare(self.control, len / PAGE)
+            && let Some((start, len)) = self.space.pages.shared(id, self.forked_ns)
+            && takes_spare(self.space.control, len / PAGE)
         {
             populate(start, len);
         }
     }
 
-    /// Registers memory. Returns whether pages were found there.
-    pub(super) fn register(&mut self, start: usize, end: usize) -> bool {
-        // A system call under way must find the pages that it uses.
-        self.holds.parts(start, end).for_each(|(from, to)| populate(from, to - from));
-        if self.memory.uffd.register(start, end - start).is_err() {
-            return false;
-        }
-        self.registered.add(start, end);
-        self.track_present(start, end)
-    }
-
-    fn track_present(&mut self, start: usize, end: usize) -> bool {
-        self.pages.track_present(&self.memory, start, end, |_| true)
-    }
-
     /// Does the periodic work: called by the next fault, or else by the tick thread.
     fn tick(&mut self, now_ns: u64) {
-        let not_its_own =
-            self.baseline.pages(&self.memory, self.pages.is_far_over()) + self.pages.remote_in_slots() as u64;
-        self.pages.sync(self.memory.anonymous_pages(), not_its_own);
-        self.next_tick_ns = now_ns + self.pages.pause_ns();
+        let not_its_own = self.baseline.pages(&self.space.memory, self.space.pages.is_far_over())
+            + self.space.pages.remote_in_slots() as u64;
+        self.space.pages.sync(self.space.memory.anonymous_pages(), not_its_own);
+        self.next_tick_ns = now_ns + self.space.pages.pause_ns();
     }
-}
-
-/// Has the kernel make pages present and private, as if they had been written to.
-fn populate(start: usize, len: usize) {
-    // SAFETY: changes no contents. It fails, harmlessly, if memory is not writable.
-    let _ = unsafe { rustix::mm::madvise(start as *mut c_void, len, Advice::LinuxPopulateWrite) };
 }
 
 /// Prefetches a page, for its hash, while the processor does something else.
@@ -169,7 +148,7 @@ pub(super) extern "C" fn tick_main(_: *mut c_void) -> c_int {
         let _ = rustix::thread::nanosleep(&timespec(pause_ns));
         let mut engine = lock();
         let now = now_ns();
-        let control = engine.control;
+        let control = engine.space.control;
         if engine.owner.was_killed(now) {
             gate::die_orphaned(control);
         }

@@ -1,197 +1,112 @@
-//! Changes of the program's address space, each made in one step with the books, with the lock held.
+//! Pages of the process and the memory that they are in.
+//!
+//! Unlike the blocking pager, we make all changes of the address space ourselves, in the program's stead, with the
+//! lock held: the books are never outdated, and every page that is tracked as active is present.
 
-use super::engine::{Engine, lock};
-use super::outcome::Outcome;
-use super::prepare::hold_some;
-use super::raw::{self, Args, is_error};
-use super::thread::Thread;
+use super::holds::Holds;
+use crate::control::{ControlHead, ProcessSlot};
+use crate::memory::Memory;
+use crate::ranges::Ranges;
+use crate::residency::Residency;
 use crate::sys::PAGE;
 use crate::table::{Id, State};
 use crate::{den, gate};
 use alloc::vec::Vec;
-use rustix::io::Errno;
+use core::ffi::c_void;
+use rustix::mm::Advice;
 
-const MADV_GUARD_INSTALL: i32 = 102;
-
-/// Handles calls that change the address space; `None` for other calls.
-pub(super) fn outcome(thread: &Thread, number: i64, args: Args) -> Option<Outcome> {
-    let made = match number {
-        libc::SYS_mmap => lock().mmap(args),
-        libc::SYS_munmap => lock().munmap(args),
-        libc::SYS_mremap => lock().mremap(args),
-        libc::SYS_brk => lock().brk(args),
-        libc::SYS_madvise => madvise(thread, args),
-        libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
-            let _still = lock();
-            make(number, args)
-        }
-        // Locking would keep local the memory that is to be taken. Nothing that a program computes depends on it.
-        libc::SYS_mlock
-        | libc::SYS_mlock2
-        | libc::SYS_munlock
-        | libc::SYS_mlockall
-        | libc::SYS_munlockall => 0,
-        _ => return None,
-    };
-    Some(Outcome::Made(made))
+/// The program's address space: the books, and what is registered and held.
+pub(super) struct Space {
+    pub(super) control: &'static ControlHead,
+    pub(super) memory: Access,
+    pub(super) pages: Residency,
+    /// Memory whose missing pages raise `SIGBUS`. All pages present in it are tracked.
+    pub(super) registered: Ranges,
+    /// Memory in use by system calls under way.
+    pub(super) holds: Holds,
+    /// Address at which the heap ends.
+    pub(super) brk: usize,
 }
 
-fn make(number: i64, args: Args) -> isize {
-    // SAFETY: the program's own call.
-    unsafe { raw::call(number as usize, args) }
-}
+/// Access to the program's memory; none in a process that goes on with all of it local, where nothing is registered or tracked.
+pub(super) struct Access(Option<Memory>);
 
-fn madvise(thread: &Thread, args: Args) -> isize {
-    let [start, len, advice, ..] = args;
-    match advice as i32 {
-        libc::MADV_DONTNEED | libc::MADV_DONTNEED_LOCKED | MADV_GUARD_INSTALL => lock().drop_contents(args),
-        // The kernel may drop these pages at any time; we have it drop them at once, since it could not tell us
-        // later.
-        libc::MADV_FREE => {
-            let mut engine = lock();
-            let result = make(libc::SYS_madvise, args);
-            if is_error(result) {
-                return result;
-            }
-            engine.drop_contents([start, len, libc::MADV_DONTNEED as usize, 0, 0, 0])
-        }
-        libc::MADV_POPULATE_READ | libc::MADV_POPULATE_WRITE => {
-            hold_some(thread, start, len);
-            make(libc::SYS_madvise, args)
-        }
-        // Large, merged and swapped pages cannot be taken.
-        libc::MADV_HUGEPAGE | libc::MADV_MERGEABLE | libc::MADV_COLD | libc::MADV_PAGEOUT => 0,
-        libc::MADV_COLLAPSE => raw::error(Errno::INVAL),
-        _ => make(libc::SYS_madvise, args),
+impl core::ops::Deref for Access {
+    type Target = Memory;
+    fn deref(&self) -> &Memory {
+        self.0.as_ref().expect("only what is registered is looked at")
     }
 }
 
-impl Engine {
-    fn mmap(&mut self, args: Args) -> isize {
-        let result = make(libc::SYS_mmap, args);
-        if !is_error(result) {
-            let (start, end) = span(result as usize, args[1]);
-            self.forget_mapping(start, end);
+impl Space {
+    /// Makes the space of the process of `slot`, of which nothing is tracked or registered.
+    pub(super) fn new(
+        control: &'static ControlHead,
+        slot: &'static ProcessSlot,
+        memory: Option<Memory>,
+        brk: usize,
+    ) -> Space {
+        Space {
+            control,
+            memory: Access(memory),
+            pages: Residency::new(control, slot),
+            registered: Ranges::default(),
+            holds: Holds::default(),
+            brk,
         }
-        result
     }
 
-    fn munmap(&mut self, args: Args) -> isize {
-        let result = make(libc::SYS_munmap, args);
-        if !is_error(result) {
-            let (start, end) = span(args[0], args[1]);
-            self.forget_mapping(start, end);
-        }
-        result
-    }
-
-    fn brk(&mut self, args: Args) -> isize {
-        let result = make(libc::SYS_brk, args);
-        let now = result as usize;
-        if now < self.brk {
-            self.forget_mapping(now.next_multiple_of(PAGE), self.brk.next_multiple_of(PAGE));
-        }
-        self.brk = now;
-        result
-    }
-
-    /// Makes an `madvise` that drops contents; it does so also around holes, which it reports.
-    fn drop_contents(&mut self, args: Args) -> isize {
-        let result = make(libc::SYS_madvise, args);
-        if !is_error(result) || result == raw::error(Errno::NOMEM) {
-            let (start, end) = span(args[0], args[1]);
-            self.forget(start, end);
-        }
-        result
-    }
-
-    fn mremap(&mut self, args: Args) -> isize {
-        const ELSEWHERE: i32 = libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
-        let [old, old_len, new_len, flags, ..] = args;
-        let flags = flags as i32;
-        if flags & ELSEWHERE == 0 {
-            let mut stay = args;
-            stay[3] &= !(libc::MREMAP_MAYMOVE as usize);
-            let result = self.mremap_here(stay);
-            if flags & libc::MREMAP_MAYMOVE == 0 || result != raw::error(Errno::NOMEM) {
-                return result;
+    /// Moves a page's contents from its slot into the program; copies them into memory that is not writable right
+    /// now, or locked, where `UFFDIO_MOVE` refuses.
+    pub(super) fn put_back(&mut self, id: Id, write: bool, now_ns: u64) {
+        let (address, slot) = (self.pages.table.get(id).address, den::slot(id));
+        if self.memory.give(address, slot, PAGE, false).1.is_err() {
+            if self.memory.copy(self.control, address, slot).is_err() {
+                gate::die(self.control, "internal error: a page has no place any more. Please report this");
             }
+            // SAFETY: the contents are in the program again.
+            unsafe { den::forget(slot, PAGE) };
         }
-        self.mremap_away(args, span(old, old_len), new_len, flags & libc::MREMAP_DONTUNMAP != 0)
+        self.pages.activate(id, write, now_ns);
     }
 
-    fn mremap_here(&mut self, args: Args) -> isize {
-        let [old, old_len, new_len, ..] = args;
-        let mut result = make(libc::SYS_mremap, args);
-        if result == raw::error(Errno::FAULT) && self.register_whole(old, old_len) {
-            result = make(libc::SYS_mremap, args);
-        }
-        let (old_end, new_end) = (span(old, old_len).1, span(old, new_len).1);
-        if !is_error(result) && new_end < old_end {
-            self.forget_mapping(new_end, old_end);
-        } else if !is_error(result) && self.registered.contains(old_end - 1) {
-            self.register_again(old_end, new_end);
-        }
-        result
-    }
-
-    /// Moves a mapping. The kernel drops the registration of moved memory, and of neighbours that it joins. So
-    /// memory moves unregistered, while no thread can use it, and is registered again before any thread can know
-    /// its new place.
-    fn mremap_away(
-        &mut self,
-        args: Args,
-        (old, old_end): (usize, usize),
-        new_len: usize,
-        stays: bool,
-    ) -> isize {
-        let registered = self.registered.parts(old, old_end);
-        for (start, end) in &registered {
-            if self.memory.uffd.unregister(*start, end - start).is_err() {
-                gate::die(self.control, "internal error: memory cannot be unregistered. Please report this");
+    /// Returns the first page of `[start, end)` that an access would fault on.
+    pub(super) fn next_missing(&self, start: usize, end: usize) -> Option<usize> {
+        let table = &self.pages.table;
+        let is_here = |page| {
+            let state = table.find(page).map(|id| table.get(id).state);
+            matches!(state, Some(State::Active | State::Stuck))
+        };
+        let mut at = start;
+        while let Some((from, to)) = self.registered.next(at)
+            && from < end
+        {
+            let missing = (at.max(from)..to.min(end)).step_by(PAGE).find(|page| !is_here(*page));
+            if missing.is_some() {
+                return missing;
             }
+            at = to;
         }
-        let result = make(libc::SYS_mremap, args);
-        if is_error(result) || stays {
-            registered.iter().for_each(|(start, end)| self.register_again(*start, *end));
-        }
-        if !is_error(result) && old < old_end {
-            let (new, new_end) = span(result as usize, new_len);
-            self.moved((old, old_end), (new, new_end), !registered.is_empty(), stays);
-        }
-        result
+        None
     }
 
-    /// Registers all of a range of which a part is registered: the kernel treats these parts as two mappings.
-    /// Returns whether that changed anything.
-    fn register_whole(&mut self, start: usize, len: usize) -> bool {
-        let (start, end) = span(start, len);
-        let any = self.registered.next(start).is_some_and(|range| range.0 < end);
-        any && !self.registered.covers(start, end) && {
-            self.register(start, end);
-            self.registered.covers(start, end)
+    /// Registers memory. Returns whether pages were found there.
+    pub(super) fn register(&mut self, start: usize, end: usize) -> bool {
+        // A system call under way must find the pages that it uses.
+        self.holds.parts(start, end).for_each(|(from, to)| populate(from, to - from));
+        if self.memory.uffd.register(start, end - start).is_err() {
+            return false;
         }
+        self.registered.add(start, end);
+        self.track_present(start, end)
     }
 
-    /// Updates the books for pages that moved.
-    fn moved(&mut self, from: (usize, usize), to: (usize, usize), registered: bool, stays: bool) {
-        let ((old, old_end), (new, new_end)) = (from, to);
-        self.forget_mapping(new, new_end);
-        let kept_end = old_end.min(old + (new_end - new));
-        self.forget(kept_end, old_end);
-        for id in self.tracked(old, kept_end) {
-            let address = self.pages.table.get(id).address;
-            self.pages.table.rename(id, new + (address - old));
-        }
-        if !stays {
-            self.registered.remove(old, old_end);
-        }
-        if registered {
-            self.register_again(new, new_end);
-        }
+    pub(super) fn track_present(&mut self, start: usize, end: usize) -> bool {
+        self.pages.track_present(&self.memory, start, end, |_| true)
     }
 
-    fn register_again(&mut self, start: usize, end: usize) {
+    /// Registers memory that was registered before it moved.
+    pub(super) fn register_again(&mut self, start: usize, end: usize) {
         if start < end && self.memory.uffd.register(start, end - start).is_err() {
             gate::die(self.control, "internal error: moved memory cannot be registered. Please report this");
         }
@@ -199,13 +114,13 @@ impl Engine {
     }
 
     /// Forgets all that is known of these addresses.
-    fn forget_mapping(&mut self, start: usize, end: usize) {
+    pub(super) fn forget_mapping(&mut self, start: usize, end: usize) {
         self.forget(start, end);
         self.registered.remove(start, end);
     }
 
     /// Forgets pages whose contents are gone.
-    fn forget(&mut self, start: usize, end: usize) {
+    pub(super) fn forget(&mut self, start: usize, end: usize) {
         let mut full: Vec<Id> = Vec::new();
         for id in self.tracked(start, end) {
             self.pages.lost(id);
@@ -221,7 +136,8 @@ impl Engine {
         }
     }
 
-    fn tracked(&self, start: usize, end: usize) -> Vec<Id> {
+    /// Returns the tracked pages of a range.
+    pub(super) fn tracked(&self, start: usize, end: usize) -> Vec<Id> {
         let mut ids = Vec::new();
         if start < end {
             self.pages.table.tracked_in(start, end, &mut ids);
@@ -230,7 +146,8 @@ impl Engine {
     }
 }
 
-/// Returns the range of whole pages of `len` bytes from `start` on.
-fn span(start: usize, len: usize) -> (usize, usize) {
-    (start, start.saturating_add(len).next_multiple_of(PAGE))
+/// Has the kernel make pages present and private, as if they had been written to.
+pub(super) fn populate(start: usize, len: usize) {
+    // SAFETY: changes no contents. It fails, harmlessly, if memory is not writable.
+    let _ = unsafe { rustix::mm::madvise(start as *mut c_void, len, Advice::LinuxPopulateWrite) };
 }

@@ -1,8 +1,8 @@
 //! Start of the engine and of its tick thread, in a program that begins and in the child of a fork.
 
 use super::descriptors::{self, hide};
-use super::engine::{self, Access, Engine};
-use super::holds::Holds;
+use super::engine::{self, Engine};
+use super::space::Space;
 use super::{raw, reclaim};
 use crate::attached;
 use crate::bare_thread::{self, with_signals_blocked};
@@ -10,8 +10,6 @@ use crate::baseline::{self, Baseline};
 use crate::control::{ControlHead, ProcessSlot, Unpaged, count};
 use crate::memory::Memory;
 use crate::owner::Owner;
-use crate::ranges::Ranges;
-use crate::residency::Residency;
 use crate::scan::Scan;
 use crate::sys::{FEATURE_MOVE, FEATURE_SIGBUS};
 use crate::transfers::Transfers;
@@ -41,14 +39,9 @@ fn install(control: &'static ControlHead, slot: &'static ProcessSlot) -> Result<
         attached::open_spool(control, process)?.map(|spool| spool.with_descriptor(hide)).transpose()?;
     let owner = Owner::new(attached::open_locked(control).map(hide).transpose()?);
     let baseline = Baseline::measured(control, slot, &memory);
-    engine::install(Engine {
-        baseline,
-        memory: Access(Some(memory)),
-        pages: Residency::new(control, slot),
-        transfers: Transfers::new(control, process, spool),
-        owner,
-        ..empty(control)
-    });
+    let transfers = Transfers::new(control, process, spool);
+    let space = Space::new(control, slot, Some(memory), heap_end());
+    engine::install(engine(space, transfers, owner, baseline));
     count(&control.counts.processes, 1);
     Ok(())
 }
@@ -56,32 +49,32 @@ fn install(control: &'static ControlHead, slot: &'static ProcessSlot) -> Result<
 /// Starts an engine that leaves all memory of this process local, in the child of a fork that can have no other. The program's
 /// calls and signals go on to come to us.
 pub(super) fn start_local_engine(control: &'static ControlHead, why: Errno) {
-    engine::install(empty(control));
+    let space = Space::new(control, &NOWHERE, None, heap_end());
+    let transfers = Transfers::new(control, 0, None);
+    engine::install(engine(space, transfers, Owner::new(None), Baseline::unmeasured(control, &NOWHERE)));
     control.note_unpaged(match why {
         Errno::ACCESS | Errno::PERM | Errno::NOENT => Unpaged::Rights,
         _ => Unpaged::Limits,
     });
 }
 
-fn empty(control: &'static ControlHead) -> Engine {
-    // SAFETY: only queries the end of the heap.
-    let brk = unsafe { raw::call(libc::SYS_brk as usize, [0; 6]) } as usize;
+fn engine(space: Space, transfers: Transfers, owner: Owner, baseline: Baseline) -> Engine {
     Engine {
-        control,
-        baseline: Baseline::unmeasured(control, &NOWHERE),
-        memory: Access(None),
-        pages: Residency::new(control, &NOWHERE),
-        transfers: Transfers::new(control, 0, None),
+        space,
+        transfers,
         scan: Scan::default(),
-        owner: Owner::new(None),
-        registered: Ranges::default(),
-        holds: Holds::default(),
-        brk,
+        owner,
+        baseline,
         next_tick_ns: 0,
         forked_ns: 0,
         finish_ns: 0,
         next_serial: 1,
     }
+}
+
+fn heap_end() -> usize {
+    // SAFETY: only queries the end of the heap.
+    unsafe { raw::call(libc::SYS_brk as usize, [0; 6]) as usize }
 }
 
 /// Slot of processes that have none.

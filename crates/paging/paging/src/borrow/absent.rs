@@ -1,14 +1,8 @@
 //! Stand-in for machines on which there is no agent.
 
+use super::{BorrowReport, BorrowSetup};
 use crate::PagingError;
-use crate::calibrate::Calibration;
-use crate::delay::Delay;
 use crate::footprint::Footprint;
-use crate::job::ProgramEnd;
-use crate::local::LocalMemory;
-use crate::measure::Tally;
-use std::time::Duration;
-use unrack_record::Warning;
 use unrack_units::Bytes;
 
 /// A process found fit to lend its memory, of which there is none.
@@ -41,33 +35,6 @@ impl RunningProgram {
         match *self {}
     }
 }
-
-/// Parameters of a loan.
-pub struct BorrowSetup<'a> {
-    pub program: &'a RunningProgram,
-    pub with_children: bool,
-    pub local: Bytes,
-    pub footprint: Bytes,
-    pub delay: &'a Delay,
-    pub calibration: Calibration,
-    pub seed: u64,
-    pub time: Option<Duration>,
-}
-
-/// Result of a loan.
-#[derive(Debug, Clone)]
-pub struct BorrowReport {
-    pub status: Option<ProgramEnd>,
-    pub has_ended: bool,
-    pub wall_s: f64,
-    pub taken_s: Option<f64>,
-    pub tally: Tally,
-    pub local: LocalMemory,
-    pub warnings: Vec<Warning>,
-}
-
-/// Key of a warning that never comes.
-pub const LEFT_OUT: &str = "left-out";
 
 /// Returns nothing: there is no such program.
 pub fn borrow(setup: &BorrowSetup) -> Result<BorrowReport, PagingError> {

@@ -89,7 +89,7 @@ impl RunningProgram {
     pub fn footprint(&self, with_children: bool) -> Result<Footprint, PagingError> {
         let mut members = vec![self.pid];
         if with_children {
-            members.extend(super::descendants(self.pid));
+            members.extend(proc::descendants(self.pid));
         }
         let footprint = Footprint::distinct(&members);
         footprint.check()?;

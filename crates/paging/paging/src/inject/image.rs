@@ -2,35 +2,23 @@
 //!
 //! Reference: System V ABI, chapters 4 and 5, and its supplement for x86-64.
 
+use ::elf::ElfBytes;
+use ::elf::abi::{DT_RELA, DT_RELASZ, PF_W, PF_X, PT_LOAD, R_X86_64_RELATIVE};
+use ::elf::endian::LittleEndian;
+use ::elf::file::Class;
+use ::elf::relocation::RelaIterator;
+use ::elf::segment::ProgramHeader;
 use unrack_pager::sys::PAGE;
 
 /// The agent, as the build made it (`build.rs`).
 static FILE: &[u8] = include_bytes!(env!("UNRACK_AGENT"));
 
-const LOAD: u32 = 1;
-const DYNAMIC: u32 = 2;
-const SYMBOLS: u64 = 6;
-const STRINGS: u64 = 5;
-const HASH: u64 = 0x6fff_fef5;
-const RELOCATIONS: u64 = 7;
-const RELOCATIONS_LEN: u64 = 8;
-const RELATIVE: u64 = 8;
-const EXECUTABLE: u32 = 1;
-const WRITABLE: u32 = 2;
-
 /// The agent's segments.
 pub(super) struct Image {
-    segments: Vec<Segment>,
-    dynamic: Vec<(u64, u64)>,
+    file: ElfBytes<'static, LittleEndian>,
+    segments: Vec<ProgramHeader>,
     /// Bytes from the first segment's beginning to the last one's end.
     pub len: usize,
-}
-
-struct Segment {
-    flags: u32,
-    address: usize,
-    file: std::ops::Range<usize>,
-    len: usize,
 }
 
 /// Part of the image that cannot be written once it is in place.
@@ -43,103 +31,65 @@ pub(super) struct Sealed {
 impl Image {
     /// Reads the agent. The build made it, so that it is whole; where it is not, this says what the build did wrong.
     pub(super) fn new() -> Image {
-        let (table, count) = (u64_at(32) as usize, u16_at(56) as usize);
-        let (mut segments, mut dynamic) = (Vec::new(), Vec::new());
-        for n in 0..count {
-            let at = table + n * 56;
-            let (offset, address) = (u64_at(at + 8) as usize, u64_at(at + 16) as usize);
-            let (in_file, len) = (u64_at(at + 32) as usize, u64_at(at + 40) as usize);
-            match u32_at(at) {
-                LOAD => segments.push(Segment {
-                    flags: u32_at(at + 4),
-                    address,
-                    file: offset..offset + in_file,
-                    len,
-                }),
-                DYNAMIC => dynamic.extend((0..in_file / 16).map(|n| {
-                    let entry = offset + n * 16;
-                    (u64_at(entry), u64_at(entry + 8))
-                })),
-                _ => {}
-            }
-        }
-        let end = segments.iter().map(|segment| segment.address + segment.len).max();
+        let file = ElfBytes::minimal_parse(FILE).expect("the agent is an ELF file");
+        let all = file.segments().expect("the agent has segments").iter();
+        let segments: Vec<_> = all.filter(|segment| segment.p_type == PT_LOAD).collect();
+        let end = segments.iter().map(|segment| (segment.p_vaddr + segment.p_memsz) as usize).max();
         let len = end.expect("the agent has segments").next_multiple_of(PAGE);
-        let is_last = segments.last().is_some_and(|last| last.flags & WRITABLE != 0);
+        let is_last = segments.last().is_some_and(|last| last.p_flags & PF_W != 0);
         assert!(is_last, "the agent's data are behind its code");
-        Image { segments, dynamic, len }
+        Image { file, segments, len }
     }
 
     /// Returns the contents for address `base`.
     pub(super) fn at(&self, base: usize) -> Vec<u8> {
         let mut bytes = vec![0u8; self.len];
         for segment in &self.segments {
-            bytes[segment.address..][..segment.file.len()].copy_from_slice(&FILE[segment.file.clone()]);
+            let contents = self.file.segment_data(segment).expect("the agent is whole");
+            bytes[segment.p_vaddr as usize..][..contents.len()].copy_from_slice(contents);
         }
-        let (table, len) = (self.entry(RELOCATIONS), self.entry(RELOCATIONS_LEN));
-        for at in (table..table + len).step_by(24) {
-            let (place, kind, addend) =
-                (u64_in(&bytes, at) as usize, u64_in(&bytes, at + 8), u64_in(&bytes, at + 16));
-            assert!(kind == RELATIVE, "the agent has a relocation of kind {kind}");
-            bytes[place..place + 8].copy_from_slice(&(base as u64 + addend).to_le_bytes());
+        let (table, len) = (self.entry(DT_RELA), self.entry(DT_RELASZ));
+        let table = bytes[table..table + len].to_vec();
+        for relocation in RelaIterator::new(LittleEndian, Class::ELF64, &table) {
+            let kind = relocation.r_type;
+            assert!(
+                kind == R_X86_64_RELATIVE && relocation.r_sym == 0,
+                "the agent has a relocation of kind {kind}"
+            );
+            let value = base as u64 + relocation.r_addend.cast_unsigned();
+            bytes[relocation.r_offset as usize..][..8].copy_from_slice(&value.to_le_bytes());
         }
         bytes
     }
 
     /// Returns the parts that are not writable, in whole pages.
     pub(super) fn sealed(&self) -> impl Iterator<Item = Sealed> {
-        let starts = |n: usize| self.segments.get(n).map_or(self.len, |next| next.address / PAGE * PAGE);
-        let sealed = self.segments.iter().enumerate().filter(|(_, segment)| segment.flags & WRITABLE == 0);
+        let starts =
+            |n: usize| self.segments.get(n).map_or(self.len, |next| next.p_vaddr as usize / PAGE * PAGE);
+        let sealed = self.segments.iter().enumerate().filter(|(_, segment)| segment.p_flags & PF_W == 0);
         sealed.map(move |(n, segment)| Sealed {
             at: starts(n),
             len: starts(n + 1) - starts(n),
-            is_code: segment.flags & EXECUTABLE != 0,
+            is_code: segment.p_flags & PF_X != 0,
         })
     }
 
     /// Returns the address of a function, from the image's beginning.
     pub(super) fn function(&self, name: &str) -> usize {
-        let (symbols, strings) = (self.entry(SYMBOLS), self.entry(STRINGS));
-        // The strings follow the symbols, or what else refers to these: it is enough to stop there.
-        let end = [strings, self.entry(HASH)].into_iter().filter(|at| *at > symbols).min();
-        let end = end.expect("the agent's tables follow its symbols");
-        let is_it = |at: &usize| {
-            let start = strings + u32_at(self.in_file(*at)) as usize;
-            let text = &FILE[self.in_file(start)..];
-            text.starts_with(name.as_bytes()) && text[name.len()] == 0
+        let tables = self.file.dynamic_symbol_table().expect("the agent is whole");
+        let (symbols, names) = tables.expect("the agent has symbols");
+        let is_it = |symbol: &::elf::symbol::Symbol| {
+            names.get_raw(symbol.st_name as usize).is_ok_and(|found| found == name.as_bytes())
         };
-        let found = (symbols..end).step_by(24).find(is_it);
-        let found = found.unwrap_or_else(|| panic!("the agent has no function {name}"));
-        u64_at(self.in_file(found) + 8) as usize
+        let found = symbols.iter().find(is_it);
+        found.unwrap_or_else(|| panic!("the agent has no function {name}")).st_value as usize
     }
 
-    fn entry(&self, tag: u64) -> usize {
-        let found = self.dynamic.iter().find(|(found, _)| *found == tag);
-        found.unwrap_or_else(|| panic!("the agent has no table {tag:#x}")).1 as usize
+    fn entry(&self, tag: i64) -> usize {
+        let table = self.file.dynamic().expect("the agent is whole").expect("the agent has a dynamic table");
+        let found = table.iter().find(|entry| entry.d_tag == tag);
+        found.unwrap_or_else(|| panic!("the agent has no table {tag:#x}")).d_val() as usize
     }
-
-    fn in_file(&self, address: usize) -> usize {
-        let holds =
-            |segment: &&Segment| (segment.address..segment.address + segment.file.len()).contains(&address);
-        let segment = self.segments.iter().find(holds).expect("the agent's tables are in its segments");
-        segment.file.start + address - segment.address
-    }
-}
-
-fn u16_at(at: usize) -> u16 {
-    u16::from_le_bytes([FILE[at], FILE[at + 1]])
-}
-
-fn u32_at(at: usize) -> u32 {
-    u64_at(at) as u32
-}
-
-fn u64_at(at: usize) -> u64 {
-    u64_in(FILE, at)
-}
-
-fn u64_in(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
 #[cfg(test)]

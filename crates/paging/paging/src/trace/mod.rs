@@ -32,22 +32,17 @@ mod stop;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use exit::system_call_instruction;
-pub(crate) use raw::{bury, end_of};
+pub(crate) use raw::{USUAL, bury, end_of};
 pub(crate) use request::{TraceAcceptor, TraceRequest, request_pair};
 pub(crate) use stop::{AnyHandler, Forward, Next, Stop, StopHandler};
 
 use crate::PagingError;
-use crate::job::ProgramEnd;
+use crate::program_end::ProgramEnd;
 use crate::signals::{Asked, ENDS};
 use rustix::process::{Pid, Signal};
 use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::Acquire, Ordering::Release};
-
-/// Options of `PTRACE_SEIZE` for every traced process: it is killed with its tracer, tells when it becomes another program,
-/// and marks stops at system calls. A handler adds those that it needs.
-pub(crate) const USUAL: i32 =
-    libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACESYSGOOD;
 
 /// A thread that traces a process, and those that its handler follows.
 ///

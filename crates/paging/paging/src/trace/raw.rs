@@ -1,12 +1,17 @@
 //! Requests of `ptrace(2)`, and waits for tracees.
 
-use crate::job::ProgramEnd;
 use crate::proc;
+use crate::program_end::ProgramEnd;
 use rustix::io::Errno;
 use std::ffi::{c_int, c_uint, c_void};
 
 /// Waits for clones too, which deliver no signal when they end.
 const ALL: c_int = libc::__WALL;
+
+/// Options of `PTRACE_SEIZE` for every traced process: it is killed with its tracer, tells when it becomes another program,
+/// and marks stops at system calls. A handler adds those that it needs.
+pub(crate) const USUAL: c_int =
+    libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACESYSGOOD;
 
 fn request(request: c_uint, thread: u32, address: usize, data: usize) -> Result<(), Errno> {
     let thread = thread as libc::pid_t;

@@ -1,6 +1,5 @@
 //! Request of a process to be traced, and the tracer's answer.
 
-use super::USUAL;
 use super::raw;
 use crate::PagingError;
 use rustix::io::Errno;
@@ -55,7 +54,7 @@ impl TraceAcceptor {
     /// Waits for a process, and traces it. Returns its number, or `None` if none asks or it cannot be traced.
     pub(super) fn accept(self) -> Option<u32> {
         let pid = u32::from_ne_bytes(receive(&self.0).ok()??);
-        let seized = raw::seize(pid, USUAL);
+        let seized = raw::seize(pid, raw::USUAL);
         let errno = seized.err().map_or(0, Errno::raw_os_error);
         // A process that is gone needs no answer.
         let _ = send(&self.0, &errno.to_ne_bytes(), SendFlags::NOSIGNAL);

@@ -4,7 +4,8 @@ use super::backing::{Backing, Store};
 use super::error::Error;
 use super::options::Options;
 use crate::SECTION;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use unrack_input::memory::{ControlGroup, meminfo};
 use unrack_units::Bytes;
 
 /// Free memory of some kind, and its name in messages.
@@ -65,8 +66,7 @@ pub fn half_of_memory() -> Bytes {
 ///
 /// `root` is the folder that contains `proc` and `sys`.
 fn of_machine(root: &Path) -> Vec<Room> {
-    let machine = field_of(&read(root.join("proc/meminfo")), "MemAvailable:").map(|kib| kib * 1024);
-    let machine = machine.map(|bytes| Room { bytes, of: "this machine's memory" });
+    let machine = meminfo(root, "MemAvailable:").map(|bytes| Room { bytes, of: "this machine's memory" });
     let group =
         of_groups(root).map(|bytes| Room { bytes, of: "what the control group of this process may use" });
     machine.into_iter().chain(group).collect()
@@ -75,48 +75,14 @@ fn of_machine(root: &Path) -> Vec<Room> {
 /// Returns the least bytes that a control group of this process, or one around it, has left; `None` without
 /// limits.
 fn of_groups(root: &Path) -> Option<u64> {
-    let groups = read(root.join("proc/self/cgroup"));
-    let of_line = |line: &str| {
-        let mut parts = line.splitn(3, ':');
-        let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-        let (mount, files) = match controllers {
-            "" => (root.join("sys/fs/cgroup"), &UNIFIED),
-            _ if controllers.split(',').any(|one| one == "memory") => {
-                (root.join("sys/fs/cgroup/memory"), &LEGACY)
-            }
-            _ => return None,
-        };
-        let inside = Path::new(path.trim_start_matches('/'));
-        inside.ancestors().filter_map(|group| files.left(&mount.join(group))).min()
-    };
-    groups.lines().filter_map(of_line).min()
-}
-
-/// Names of a control group's files.
-struct Files {
-    limit: &'static str,
-    used: &'static str,
-    /// Field of `memory.stat` that counts the memory which the kernel takes back first when memory is short.
-    cached: &'static str,
-}
-
-const UNIFIED: Files = Files { limit: "memory.max", used: "memory.current", cached: "inactive_file" };
-const LEGACY: Files =
-    Files { limit: "memory.limit_in_bytes", used: "memory.usage_in_bytes", cached: "total_inactive_file" };
-
-impl Files {
-    fn left(&self, group: &Path) -> Option<u64> {
-        let number = |name: &str| read(group.join(name)).trim().parse::<u64>().ok();
-        let cached = field_of(&read(group.join("memory.stat")), self.cached).unwrap_or(0);
-        let used = number(self.used)?.saturating_sub(cached);
-        Some(number(self.limit)?.saturating_sub(used))
-    }
+    let groups = ControlGroup::of_process(root, "self");
+    groups.iter().flat_map(ControlGroup::and_around).filter_map(|group| group.memory_left()).min()
 }
 
 /// Returns the free huge pages of 2 MiB, together with those that the kernel may still make.
 fn huge_pages(root: &Path) -> Option<Room> {
     let folder = root.join("sys/kernel/mm/hugepages/hugepages-2048kB");
-    let count = |name: &str| read(folder.join(name)).trim().parse::<u64>().ok();
+    let count = |name: &str| std::fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
     let free = count("free_hugepages")?.saturating_sub(count("resv_hugepages")?);
     let more = count("nr_overcommit_hugepages")?.saturating_sub(count("surplus_hugepages")?);
     Some(Room {
@@ -125,20 +91,10 @@ fn huge_pages(root: &Path) -> Option<Room> {
     })
 }
 
-/// Returns the number after a name at the beginning of a line.
-fn field_of(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix([' ', '\t']))?;
-    line.split_ascii_whitespace().next()?.parse().ok()
-}
-
-/// Returns the text of a file of the kernel's; empty if it does not exist.
-fn read(path: PathBuf) -> String {
-    std::fs::read_to_string(path).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     /// Folder with files like the kernel's, removed when dropped.
     struct Machine(PathBuf);

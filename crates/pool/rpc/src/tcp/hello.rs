@@ -2,6 +2,8 @@
 //! to each other.
 
 use unrack_pool::wire::MOST_NAME;
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, transmute};
 
 /// Version of the protocol, raised with any change of frames and of these messages.
 pub const VERSION: u16 = 2;
@@ -24,34 +26,47 @@ pub struct Hello {
 }
 
 /// Bytes of a hello before the service's name.
-pub const HELLO_BYTES: usize = 34;
+pub const HELLO_BYTES: usize = size_of::<HelloLayout>();
+const _: () = assert!(HELLO_BYTES == 34);
+
+#[derive(FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct HelloLayout {
+    magic: [u8; 8],
+    version: U16,
+    lines: U16,
+    patience_ms: U32,
+    session: SessionId,
+    /// Length of the service's name, which follows.
+    name: U16,
+}
 
 impl Hello {
     /// Encodes the hello.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend(self.version.to_le_bytes());
-        bytes.extend(self.lines.to_le_bytes());
-        bytes.extend(self.patience_ms.to_le_bytes());
-        bytes.extend(self.session);
-        bytes.extend((self.service.len() as u16).to_le_bytes());
-        bytes.extend(self.service.as_bytes());
-        bytes
+        let head = HelloLayout {
+            magic: MAGIC,
+            version: self.version.into(),
+            lines: self.lines.into(),
+            patience_ms: self.patience_ms.into(),
+            session: self.session,
+            name: (self.service.len() as u16).into(),
+        };
+        [head.as_bytes(), self.service.as_bytes()].concat()
     }
 
     /// Decodes all but the service's name, and returns the name's bytes. `None`: not this protocol.
     pub fn from_bytes(bytes: &[u8; HELLO_BYTES]) -> Option<(Hello, usize)> {
-        let rest = bytes.strip_prefix(&MAGIC)?;
-        let word = |at: usize| u16::from_le_bytes([rest[at], rest[at + 1]]);
+        let bytes: HelloLayout = transmute!(*bytes);
         let hello = Hello {
-            version: word(0),
-            lines: word(2),
-            patience_ms: u32::from_le_bytes(rest[4..8].try_into().expect("four bytes")),
-            session: rest[8..24].try_into().expect("sixteen bytes"),
+            version: bytes.version.into(),
+            lines: bytes.lines.into(),
+            patience_ms: bytes.patience_ms.into(),
+            session: bytes.session,
             service: String::new(),
         };
-        let name = usize::from(word(24));
-        (name <= MOST_NAME).then_some((hello, name))
+        let name = usize::from(bytes.name);
+        (bytes.magic == MAGIC && name <= MOST_NAME).then_some((hello, name))
     }
 }
 
@@ -86,7 +101,27 @@ pub enum HelloVerdict {
 }
 
 /// Bytes of a welcome.
-pub const WELCOME_BYTES: usize = 32;
+pub const WELCOME_BYTES: usize = size_of::<WelcomeLayout>();
+const _: () = assert!(WELCOME_BYTES == 32);
+
+#[derive(FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct WelcomeLayout {
+    magic: [u8; 8],
+    version: U16,
+    verdict: U16,
+    most_bytes: U32,
+    session: SessionId,
+}
+
+/// Place of a session's name in an answer that refuses a connection since there are too many.
+#[derive(FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct BacklogLayout {
+    connections: U32,
+    of_peer: U32,
+    zero: [u8; 8],
+}
 
 /// Numbers of connections of a server that has no room for another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,41 +140,43 @@ impl Welcome {
     /// Makes an answer that refuses a connection since there are too many: their numbers are in the place of the
     /// session's name.
     pub fn busy(backlog: Backlog) -> Welcome {
-        let mut session = [0; 16];
-        session[..4].copy_from_slice(&backlog.connections.to_le_bytes());
-        session[4..8].copy_from_slice(&backlog.of_peer.to_le_bytes());
-        Welcome { session, ..Welcome::refusal(HelloVerdict::Busy) }
+        let Backlog { connections, of_peer } = backlog;
+        let numbers =
+            BacklogLayout { connections: connections.into(), of_peer: of_peer.into(), zero: [0; 8] };
+        Welcome { session: transmute!(numbers), ..Welcome::refusal(HelloVerdict::Busy) }
     }
 
     /// Returns the numbers from [`Welcome::busy`]; zeros if it was refused for another reason.
     pub fn backlog(&self) -> Backlog {
-        let word = |at: usize| u32::from_le_bytes(self.session[at..at + 4].try_into().expect("four bytes"));
-        Backlog { connections: word(0), of_peer: word(4) }
+        let numbers: BacklogLayout = transmute!(self.session);
+        Backlog { connections: numbers.connections.into(), of_peer: numbers.of_peer.into() }
     }
 
     /// Encodes the welcome.
     pub fn to_bytes(self) -> [u8; WELCOME_BYTES] {
-        let mut bytes = [0; WELCOME_BYTES];
-        bytes[..8].copy_from_slice(&MAGIC);
-        bytes[8..10].copy_from_slice(&self.version.to_le_bytes());
-        bytes[10..12].copy_from_slice(&(self.verdict as u16).to_le_bytes());
-        bytes[12..16].copy_from_slice(&self.most_bytes.to_le_bytes());
-        bytes[16..].copy_from_slice(&self.session);
-        bytes
+        transmute!(WelcomeLayout {
+            magic: MAGIC,
+            version: self.version.into(),
+            verdict: (self.verdict as u16).into(),
+            most_bytes: self.most_bytes.into(),
+            session: self.session,
+        })
     }
 
     /// Decodes a welcome. `None`: not this protocol.
     pub fn from_bytes(bytes: &[u8; WELCOME_BYTES]) -> Option<Welcome> {
         use HelloVerdict::*;
-        let rest = bytes.strip_prefix(&MAGIC)?;
-        let verdict = u16::from_le_bytes([rest[2], rest[3]]);
+        let bytes: WelcomeLayout = transmute!(*bytes);
+        if bytes.magic != MAGIC {
+            return None;
+        }
         Some(Welcome {
-            version: u16::from_le_bytes([rest[0], rest[1]]),
+            version: bytes.version.into(),
             verdict: [Taken, WrongVersion, NoService, NoSession, Busy, Malformed, KeysNeeded, NoMemory]
                 .into_iter()
-                .find(|&known| known as u16 == verdict)?,
-            most_bytes: u32::from_le_bytes(rest[4..8].try_into().expect("four bytes")),
-            session: rest[8..].try_into().expect("sixteen bytes"),
+                .find(|&known| bytes.verdict == known as u16)?,
+            most_bytes: bytes.most_bytes.into(),
+            session: bytes.session,
         })
     }
 }
@@ -148,6 +185,20 @@ impl Welcome {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Layout of both messages: another release reads them.
+    #[test]
+    fn each_field_has_its_place() {
+        let session = *b"0123456789abcdef";
+        let hello =
+            Hello { version: 2, lines: 0x0304, patience_ms: 0x0506_0708, session, service: "kv".into() };
+        assert_eq!(hello.to_bytes(), *b"urrpctcp\x02\0\x04\x03\x08\x07\x06\x050123456789abcdef\x02\0kv");
+        let welcome = Welcome { version: 2, verdict: HelloVerdict::Busy, session, most_bytes: 0x0102_0304 };
+        assert_eq!(welcome.to_bytes(), *b"urrpctcp\x02\0\x04\0\x04\x03\x02\x010123456789abcdef");
+        let busy = Welcome::busy(Backlog { connections: 0x0102, of_peer: 0x0304_0506 });
+        assert_eq!(busy.to_bytes()[16..], *b"\x02\x01\0\0\x06\x05\x04\x03\0\0\0\0\0\0\0\0");
+        assert_eq!(busy.backlog(), Backlog { connections: 0x0102, of_peer: 0x0304_0506 });
+    }
 
     proptest! {
         #[test]

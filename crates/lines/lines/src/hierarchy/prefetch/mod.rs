@@ -16,6 +16,7 @@
 //! simulated. None but streams follows a program into the next page of 4 KiB, and none holds back when memory is busy.
 
 mod next_line;
+mod page;
 mod streams;
 mod stride;
 
@@ -24,9 +25,6 @@ use next_line::NextLine;
 pub(super) use streams::LinesAhead;
 use streams::Streams;
 use stride::Strides;
-
-/// Lines of a page, as a shift.
-const PAGE_LINES: u32 = 6;
 
 /// Prefetchers of a core.
 #[derive(Clone, Debug)]
@@ -63,9 +61,4 @@ impl Learned {
     pub(super) fn requested(&mut self, line: u64) -> LinesAhead {
         self.streams.as_mut().map_or(LinesAhead::NONE, |streams| streams.requested(line))
     }
-}
-
-/// Returns whether two lines are in the same page of 4 KiB.
-fn is_same_page(line: u64, other: u64) -> bool {
-    line >> PAGE_LINES == other >> PAGE_LINES
 }

@@ -2,7 +2,7 @@
 //!
 //! "Triggered by an ascending access to very recently loaded data": a load of the line behind one of those loaded lately.
 
-use super::is_same_page;
+use super::page::is_same_page;
 
 /// Lines that were loaded lately. The manual states no number.
 const RECENT: usize = 8;

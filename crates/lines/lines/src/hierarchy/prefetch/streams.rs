@@ -7,7 +7,7 @@
 //! A processor whose memory streams faster than that allows runs further ahead, and into the next page; and less far while
 //! another stream asks for lines that the second level has. How far, a measurement of the machine tells ([`StreamReach`]).
 
-use super::{PAGE_LINES, is_same_page};
+use super::page::{PAGE_LINES, is_same_page};
 use crate::processor::StreamReach;
 
 /// Pages that are followed at once.

@@ -3,7 +3,7 @@
 //! "If a load instruction is detected to have a regular stride, then a prefetch is sent to the next address, which is the
 //! sum of the current address and the stride", of up to 2 KiB, forward or backward.
 
-use super::is_same_page;
+use super::page::is_same_page;
 
 /// Load instructions that are followed at once.
 const INSTRUCTIONS: usize = 256;

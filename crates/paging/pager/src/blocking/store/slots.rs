@@ -1,6 +1,6 @@
 //! Slots that hold contents which are not needed there. The helper empties them, since the pager cannot.
 
-use super::helper::{self, Order};
+use super::super::helper::{self, Order};
 use crate::den;
 use crate::sys::PAGE;
 use crate::table::Id;

@@ -1,0 +1,77 @@
+//! Messages of the kernel about the program: faults, and changes of its address space.
+
+use crate::control::ControlHead;
+use crate::gate;
+use crate::sys::{Event, Uffd};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use rustix::io::Errno;
+
+/// Messages that were read but not yet handled, in the order in which they came.
+pub(super) struct Events {
+    control: &'static ControlHead,
+    backlog: VecDeque<Event>,
+    incoming: Vec<Event>,
+    /// Number of changes of the address space applied so far.
+    applied: u64,
+}
+
+impl Events {
+    pub(super) fn new(control: &'static ControlHead) -> Events {
+        Events { control, backlog: VecDeque::new(), incoming: Vec::new(), applied: 0 }
+    }
+
+    /// Reads all messages that are there; returns whether there were any. Ends the process if they cannot be read, because its
+    /// threads would wait forever.
+    pub(super) fn read(&mut self, uffd: &Uffd) -> bool {
+        match self.try_read(uffd) {
+            Ok(any) => any,
+            Err(_) => gate::die(self.control, "the userfaultfd cannot be read any more"),
+        }
+    }
+
+    fn try_read(&mut self, uffd: &Uffd) -> Result<bool, Errno> {
+        self.incoming.clear();
+        uffd.read(&mut self.incoming)?;
+        self.backlog.extend(self.incoming.iter().copied());
+        Ok(!self.incoming.is_empty())
+    }
+
+    /// Reads until no change of the address space is under way.
+    pub(super) fn read_until_still(&mut self, uffd: &Uffd) {
+        loop {
+            self.read(uffd);
+            if !uffd.is_changing() {
+                return;
+            }
+            rustix::thread::sched_yield();
+        }
+    }
+
+    /// Returns the message at this place of the backlog, which may grow while it is handled.
+    pub(super) fn get(&self, at: usize) -> Option<Event> {
+        self.backlog.get(at).copied()
+    }
+
+    /// Returns the messages behind this place of the backlog.
+    pub(super) fn behind(&self, at: usize) -> impl Iterator<Item = &Event> {
+        self.backlog.iter().skip(at + 1)
+    }
+
+    /// Removes all changes from the backlog, which were applied, and leaves the faults.
+    pub(super) fn applied(&mut self) {
+        let before = self.backlog.len();
+        self.backlog.retain(|event| matches!(event, Event::Fault { .. }));
+        self.applied += (before - self.backlog.len()) as u64;
+    }
+
+    /// Returns the number of changes that were applied so far. When it grows, pages that a caller has in hand may no longer exist.
+    pub(super) fn changes(&self) -> u64 {
+        self.applied
+    }
+
+    /// Removes the next message from the backlog, and returns it.
+    pub(super) fn pop(&mut self) -> Option<Event> {
+        self.backlog.pop_front()
+    }
+}

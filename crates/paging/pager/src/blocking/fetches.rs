@@ -1,0 +1,84 @@
+//! Fetches under way: pages that were requested and have not been given to the program yet.
+
+use crate::table::Id;
+use alloc::vec::Vec;
+
+/// Fault as the kernel reports it.
+#[derive(Clone, Copy)]
+pub(super) struct Fault {
+    pub address: usize,
+    pub write: bool,
+    pub thread: u32,
+    /// Time when it was read.
+    pub read_ns: u64,
+}
+
+/// Fetch under way.
+#[derive(Clone, Copy)]
+pub(super) struct Fetch {
+    pub id: Id,
+    /// The fault that the page is for; the page may have been renamed since.
+    pub fault: Fault,
+    pub due_ns: u64,
+    /// Time of the request, on the clock of the [`watch`](super::watch).
+    pub begun_ns: u64,
+    /// A thread waits for the page: it was not fetched ahead, or not early enough.
+    pub is_awaited: bool,
+}
+
+/// All fetches under way. The caller knows whether a page is here yet, since contents may be at a memory node.
+#[derive(Default)]
+pub(super) struct Fetches {
+    under_way: Vec<Fetch>,
+}
+
+impl Fetches {
+    /// Notes a fetch that begins.
+    pub(super) fn begin(&mut self, fetch: Fetch) {
+        self.under_way.push(fetch);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    /// Returns the pages under way.
+    pub(super) fn ids(&self) -> impl Iterator<Item = Id> {
+        self.under_way.iter().map(|fetch| fetch.id)
+    }
+
+    /// Returns the fetch of a page.
+    pub(super) fn find(&mut self, id: Id) -> Option<&mut Fetch> {
+        self.under_way.iter_mut().find(|fetch| fetch.id == id)
+    }
+
+    /// Removes the fetch of a page, and returns it.
+    pub(super) fn remove(&mut self, id: Id) -> Option<Fetch> {
+        let at = self.under_way.iter().position(|fetch| fetch.id == id)?;
+        Some(self.under_way.remove(at))
+    }
+
+    /// Removes the first fetch that is due and whose page is here, and returns it.
+    pub(super) fn take_due(&mut self, now_ns: u64, is_here: impl Fn(Id) -> bool) -> Option<Fetch> {
+        let is_due = |fetch: &Fetch| fetch.due_ns <= now_ns && is_here(fetch.id);
+        let at = self.under_way.iter().position(is_due)?;
+        Some(self.under_way.remove(at))
+    }
+
+    /// Removes the fetch that began last, and returns it.
+    pub(super) fn pop(&mut self) -> Option<Fetch> {
+        self.under_way.pop()
+    }
+
+    /// Returns when the next fetch is due, of those that a thread waits for or of the others. A page from a memory node counts
+    /// once it is here.
+    pub(super) fn next_due_ns(&self, is_awaited: bool, is_here: impl Fn(Id) -> bool) -> Option<u64> {
+        let asked = self.under_way.iter().filter(|fetch| fetch.is_awaited == is_awaited);
+        asked.filter(|fetch| is_here(fetch.id)).map(|fetch| fetch.due_ns).min()
+    }
+
+    /// Returns the fetches whose pages are not here yet.
+    pub(super) fn coming(&self, is_here: impl Fn(Id) -> bool) -> impl Iterator<Item = &Fetch> {
+        self.under_way.iter().filter(move |fetch| !is_here(fetch.id))
+    }
+}

@@ -1,0 +1,220 @@
+//! The program's pages, kept true to the changes of its address space.
+//!
+//! The kernel refuses every `UFFDIO_MOVE` and `UFFDIO_COPY` with `EAGAIN` from the moment a change begins until
+//! its message was read, so nothing here can act on a mapping that has changed unnoticed. Whoever meets `EAGAIN` calls
+//! [`Space::read_changes`] and looks again: pages in hand may be gone.
+
+use super::births;
+use super::events::Events;
+use super::fetches::Fetches;
+use super::store::Store;
+use super::watch::Watch;
+use crate::control::{ControlHead, ProcessSlot};
+use crate::memory::Memory;
+use crate::owner::Owner;
+use crate::residency::Residency;
+use crate::sys::{Event, timespec};
+use crate::table::{Id, State};
+use alloc::vec::Vec;
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+
+/// Time in ns that evicting waits for a busy node before it handles faults again.
+const BACK_PRESSURE_NS: u64 = 2_000_000;
+
+/// Pages of one process: the books, the contents of those that were taken, and the fetches under way.
+pub(super) struct Space {
+    control: &'static ControlHead,
+    pub memory: Memory,
+    pub pages: Residency,
+    pub store: Store,
+    pub fetches: Fetches,
+    pub watch: Watch,
+    pub events: Events,
+}
+
+impl Space {
+    /// Makes the space of the process of `slot`, with empty books.
+    pub(super) fn new(
+        control: &'static ControlHead,
+        slot: &'static ProcessSlot,
+        memory: Memory,
+        (owner, is_borrowed): (Owner, bool),
+    ) -> Space {
+        Space {
+            control,
+            memory,
+            pages: Residency::new(control, slot),
+            store: Store::new(control, slot),
+            fetches: Fetches::default(),
+            watch: Watch::new(control, slot, owner, is_borrowed),
+            events: Events::new(control),
+        }
+    }
+
+    /// Reads the kernel's messages, and applies the changes among them. Faults read meanwhile wait.
+    pub(super) fn read_changes(&mut self) {
+        match self.events.read(&self.memory.uffd) {
+            true => self.apply_changes(),
+            // The change has begun but its message has not arrived: its thread needs to run.
+            false => rustix::thread::sched_yield(),
+        }
+    }
+
+    /// Applies all changes in the backlog and leaves the faults.
+    pub(super) fn apply_changes(&mut self) {
+        let mut next = 0;
+        while let Some(event) = self.events.get(next) {
+            match event {
+                Event::Fault { .. } => {}
+                Event::Fork { uffd } => {
+                    births::provide_for_child(uffd, next, &mut self.events, &self.memory, &self.pages);
+                }
+                Event::Remove { start, end } => {
+                    self.drop_range(start, end);
+                    self.pages.table.set_removed(start, end);
+                }
+                Event::Unmap { start, end } => {
+                    self.drop_range(start, end);
+                    self.pages.table.set_registered(start, end, false);
+                }
+                Event::Remap { from, to, len } => self.remap(from, to, len),
+            }
+            next += 1;
+        }
+        self.events.applied();
+    }
+
+    /// Drops these pages, whose contents are no longer needed.
+    fn drop_range(&mut self, start: usize, end: usize) {
+        let mut ids = Vec::new();
+        self.pages.table.tracked_in(start, end, &mut ids);
+        for id in ids {
+            self.drop_page(id);
+        }
+    }
+
+    fn drop_page(&mut self, id: Id) {
+        let state = self.pages.table.get(id).state;
+        if state == State::Fetching
+            && let Some(fetch) = self.fetches.remove(id)
+        {
+            self.memory.uffd.wake(fetch.fault.address);
+        }
+        self.pages.lost(id);
+        match state {
+            State::Active | State::Stuck | State::Free => self.untrack(id),
+            State::Inactive | State::Remote | State::Fetching => self.discard(id),
+        }
+    }
+
+    /// Renames the pages that `mremap` moved. Pages tracked at the new place were unmapped before.
+    fn remap(&mut self, from: usize, to: usize, len: usize) {
+        if from == to {
+            return;
+        }
+        self.drop_range(to, to + len);
+        let mut ids = Vec::new();
+        self.pages.table.tracked_in(from, from + len, &mut ids);
+        for id in ids {
+            let address = self.pages.table.get(id).address;
+            self.pages.table.rename(id, to + (address - from));
+        }
+        self.pages.table.move_registered(from, to, len);
+    }
+
+    /// Registers a whole mapping.
+    pub(super) fn register(&mut self, start: usize, end: usize) -> bool {
+        let is_registered = self.memory.uffd.register(start, end - start).is_ok();
+        if is_registered {
+            self.pages.table.set_registered(start, end, true);
+        }
+        is_registered
+    }
+
+    /// Stops tracking a page whose contents, if any, are in the program.
+    pub(super) fn untrack(&mut self, id: Id) {
+        self.store.untrack(&mut self.pages.table, id);
+    }
+
+    /// Stops tracking a page whose contents are not in the program.
+    fn discard(&mut self, id: Id) {
+        self.store.discard(&mut self.pages.table, id);
+    }
+
+    /// Returns the address of a taken page's contents, if they are in this process.
+    pub(super) fn contents(&self, id: Id) -> Option<usize> {
+        self.store.contents(&self.pages.table, id)
+    }
+
+    /// Notes that a page was moved out of the place from [`Space::contents`].
+    pub(super) fn contents_moved(&mut self, id: Id) {
+        self.store.moved(&mut self.pages.table, id);
+    }
+
+    /// Takes a page back that was not sent to the node yet; returns whether it was.
+    pub(super) fn withdraw(&mut self, id: Id) -> bool {
+        self.store.withdraw(&mut self.pages.table, id)
+    }
+
+    /// Requests a page that is being fetched from the node, unless it was requested or is here.
+    pub(super) fn ask_for(&mut self, id: Id) {
+        self.store.ask_for(&mut self.pages.table, &self.memory, id);
+    }
+
+    /// Copies a page back into memory that is not writable right now, or locked, where `UFFDIO_MOVE` refuses. The
+    /// copy leaves the slot full, so the page gets another record, which is returned.
+    pub(super) fn copy_back(&mut self, id: Id, address: usize) -> Result<Id, Errno> {
+        let contents = self.contents(id).expect("the page is here");
+        self.memory.copy(self.control, address, contents)?;
+        let record = *self.pages.table.get(id);
+        self.discard(id);
+        Ok(self.pages.track_again(&record))
+    }
+
+    /// Returns whether a page's contents are outside the program, and nobody waits for them.
+    pub(super) fn is_away(&self, id: Id) -> bool {
+        matches!(self.pages.table.get(id).state, State::Inactive | State::Remote)
+    }
+
+    /// Returns whether any page is not in the program.
+    pub(super) fn is_any_away(&self) -> bool {
+        !self.fetches.is_empty() || self.pages.table.away().next().is_some()
+    }
+
+    /// Requests the pages under way, exchanges bytes with the node, and handles completed requests.
+    pub(super) fn progress(&mut self) {
+        if !self.store.is_connected() {
+            return;
+        }
+        for id in self.fetches.ids() {
+            self.store.ask_for(&mut self.pages.table, &self.memory, id);
+        }
+        self.store.progress(&mut self.pages.table, &self.memory);
+    }
+
+    /// Checks the run's owner and the node.
+    pub(super) fn keep_watch(&mut self) {
+        if !self.watch.advance() {
+            return;
+        }
+        let Some((owed, heard)) = self.store.owed() else { return };
+        let coming = self.fetches.coming(|id| self.contents(id).is_some());
+        let oldest_ns = coming.map(|fetch| fetch.begun_ns).min();
+        self.watch.note_node(owed, heard, oldest_ns);
+    }
+
+    /// Waits for a moment until the node makes progress.
+    pub(super) fn wait_for_node(&mut self) {
+        self.store.flush();
+        self.progress();
+        self.keep_watch();
+        let Some(node) = self.store.poll() else { return };
+        let moment = timespec(BACK_PRESSURE_NS);
+        let uffd = self.memory.uffd.fd();
+        let mut both = [node, PollFd::from_borrowed_fd(uffd, PollFlags::IN)];
+        // An error means a signal or nothing: the caller checks by itself.
+        let _ = rustix::event::poll(&mut both, Some(&moment));
+        self.progress();
+    }
+}

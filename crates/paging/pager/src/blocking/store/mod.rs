@@ -1,0 +1,299 @@
+//! Contents of taken pages: in place, or at a memory node.
+//!
+//! Without a node, contents stay in their slot of the arena, and being remote only means a delay. With a node
+//! they leave:
+//! ```text
+//!   in the slot --store--> leaving --stored--> at the node --load--> coming --loaded--> landed
+//! ```
+//! A page faulted on while it is leaving is taken back if its store was not sent yet; else it goes back from its
+//! slot as soon as the store is done. Loaded pages arrive in a landing ([`landings`]), and are moved into
+//! the program from there.
+//!
+//! The store owns the session with the node and the list of slots to be emptied ([`slots`]). The table of pages stays with the
+//! caller, because other parts of the pager change other fields of the same records.
+
+mod landings;
+mod slots;
+
+use self::landings::Node;
+use self::slots::Slots;
+use crate::control::{ControlHead, ProcessSlot};
+use crate::den;
+use crate::gate;
+use crate::memory::Memory;
+use crate::node::{self, Owed, PageCompletion, Rejected};
+use crate::sys::PAGE;
+use crate::table::{Contents, Id, PageTable, State};
+use rustix::event::PollFd;
+
+/// Contents of the taken pages of one process.
+pub(super) struct Store {
+    control: &'static ControlHead,
+    slot: &'static ProcessSlot,
+    node: Option<Node>,
+    slots: Slots,
+}
+
+impl Store {
+    /// Makes the store of the process of `slot`, which is not connected to a node yet.
+    pub(super) fn new(control: &'static ControlHead, slot: &'static ProcessSlot) -> Store {
+        Store { control, slot, node: None, slots: Slots::default() }
+    }
+
+    /// Connects to the run's memory node before the first page goes there: most forked processes never send one.
+    pub(super) fn connect(&mut self) {
+        if self.node.is_some() {
+            return;
+        }
+        if let Some(address) = self.control.settings.node() {
+            match Node::connect(address, self.control, self.slot) {
+                Ok(node) => self.node = Some(node),
+                Err(error) => self.lose_node(error),
+            }
+        }
+    }
+
+    /// Returns whether contents leave for a memory node.
+    pub(super) fn is_connected(&self) -> bool {
+        self.node.is_some()
+    }
+
+    /// Returns what to poll for the node's answers, if there is a node.
+    pub(super) fn poll(&self) -> Option<PollFd<'_>> {
+        self.node.as_ref().map(Node::poll)
+    }
+
+    /// Returns what the node owes, and the number of its arrivals; `None` without a node.
+    pub(super) fn owed(&self) -> Option<(Option<Owed>, u64)> {
+        let client = &self.node.as_ref()?.client;
+        Some((client.owed(), client.heard()))
+    }
+
+    /// Returns the number of pages of this process's memory that hold remote pages or serve as landings; `None` without a node.
+    pub(super) fn resident(&self) -> Option<usize> {
+        self.node.as_ref().map(Node::resident)
+    }
+
+    fn lose_node(&self, error: node::Error) -> ! {
+        gate::die(self.control, &alloc::fmt::format(format_args!("{error}")))
+    }
+
+    fn lose_room(&self) -> ! {
+        let node::NodeLimits { capacity, share } =
+            self.node.as_ref().map(|node| node.client.limits()).unwrap_or_default();
+        let mib = |pages: u64| (pages as usize * PAGE) >> 20;
+        let text = format_args!(
+            "the memory node is full, or this client has its share of it ({} of {} MiB): serve with a larger \
+             --capacity or --per-client, or keep more local",
+            mib(share),
+            mib(capacity)
+        );
+        gate::die(self.control, &alloc::fmt::format(text))
+    }
+
+    /// Returns the address of a taken page's contents, if they are in this process.
+    pub(super) fn contents(&self, table: &PageTable, id: Id) -> Option<usize> {
+        match table.get(id).contents {
+            Contents::Slot => Some(den::slot(id)),
+            Contents::Landed => self.node.as_ref()?.landed(id),
+            Contents::Leaving | Contents::AtNode | Contents::Coming => None,
+        }
+    }
+
+    /// Notes that a page was moved out of the place from [`Store::contents`]: its landing has no memory now.
+    pub(super) fn moved(&mut self, table: &mut PageTable, id: Id) {
+        let Some(node) = &mut self.node else { return };
+        let record = table.get_mut(id);
+        if record.contents == Contents::Landed {
+            node.bare_landing(id);
+        }
+        record.contents = Contents::Slot;
+    }
+
+    /// Sends an inactive page to the node. Returns false if the node is too busy now.
+    pub(super) fn send_out(&mut self, table: &mut PageTable, memory: &Memory, id: Id, changed: bool) -> bool {
+        let Some(node) = &mut self.node else { return true };
+        let record = table.get_mut(id);
+        if record.held && !changed {
+            record.contents = Contents::AtNode;
+            node.full_slots += 1;
+            self.vacate(table, memory, id);
+            return true;
+        }
+        // SAFETY: the slot's page does not change while the record says that it is leaving.
+        match unsafe { node.client.store(id, den::slot(id)) } {
+            Ok(()) => {
+                record.contents = Contents::Leaving;
+                node.full_slots += 1;
+                true
+            }
+            Err(Rejected::Full) => false,
+            Err(Rejected::NotHeld | Rejected::BadId) => {
+                gate::die(self.control, "the memory node cannot name as many pages as this program has")
+            }
+        }
+    }
+
+    /// Takes a page back whose store was not sent yet. Its contents are in its slot again.
+    pub(super) fn withdraw(&mut self, table: &mut PageTable, id: Id) -> bool {
+        let Some(node) = &mut self.node else { return false };
+        let record = table.get_mut(id);
+        if record.contents != Contents::Leaving || !node.client.withdraw(id) {
+            return false;
+        }
+        node.full_slots -= 1;
+        (record.contents, record.held, record.dirty) = (Contents::Slot, false, true);
+        true
+    }
+
+    /// Requests the load of a page that is being fetched, unless it is under way, or here.
+    pub(super) fn ask_for(&mut self, table: &mut PageTable, memory: &Memory, id: Id) {
+        let Some(node) = &mut self.node else { return };
+        if table.get(id).contents != Contents::AtNode {
+            return;
+        }
+        let Some(landing) = node.take_landing(memory) else { return };
+        let at = den::landing(landing);
+        // SAFETY: the landing's page was just put there, and only this load uses it.
+        match unsafe { node.client.load(id, at) } {
+            Ok(()) => {
+                node.loading(id, landing);
+                table.get_mut(id).contents = Contents::Coming;
+            }
+            Err(Rejected::Full) => node.give_landing_back(landing),
+            Err(Rejected::NotHeld | Rejected::BadId) => gate::die(
+                self.control,
+                "internal error: a page is neither here nor remote. Please report this",
+            ),
+        }
+    }
+
+    /// Exchanges bytes with the node, and handles completed requests.
+    pub(super) fn progress(&mut self, table: &mut PageTable, memory: &Memory) {
+        let Some(node) = &mut self.node else { return };
+        let mut done = core::mem::take(&mut node.done);
+        let result = node.client.progress(&mut done);
+        for completion in done.drain(..) {
+            match completion {
+                PageCompletion::Stored { id } => self.stored(table, memory, id),
+                PageCompletion::Loaded { id } => self.loaded(table, id),
+                PageCompletion::Refused { .. } => self.lose_room(),
+            }
+        }
+        if let Some(node) = &mut self.node {
+            node.done = done;
+        }
+        if let Err(error) = result {
+            self.lose_node(error);
+        }
+    }
+
+    /// Sends what is queued, although no batch is full.
+    pub(super) fn flush(&mut self) {
+        if let Some(node) = &mut self.node {
+            node.client.flush();
+        }
+    }
+
+    fn stored(&mut self, table: &mut PageTable, memory: &Memory, id: Id) {
+        let record = table.get_mut(id);
+        record.held = true;
+        if record.state == State::Remote {
+            record.contents = Contents::AtNode;
+            return self.vacate(table, memory, id);
+        }
+        // The program wanted the page back meanwhile, or gave it up: its slot is the best place.
+        record.contents = Contents::Slot;
+        if let Some(node) = &mut self.node {
+            node.full_slots -= 1;
+        }
+    }
+
+    fn loaded(&mut self, table: &mut PageTable, id: Id) {
+        let record = table.get_mut(id);
+        if record.state != State::Free {
+            record.contents = Contents::Landed;
+            return;
+        }
+        record.contents = Contents::AtNode;
+        let Some(node) = &mut self.node else { return };
+        if node.landed(id).is_some() {
+            node.spare_landing(id);
+        }
+    }
+
+    /// Empties the slot of a page that the node holds.
+    fn vacate(&mut self, table: &mut PageTable, memory: &Memory, id: Id) {
+        let Some(node) = &mut self.node else { return };
+        if node.land_slot(memory, id) {
+            node.full_slots -= 1;
+            return;
+        }
+        table.get_mut(id).emptying = true;
+        self.slots.vacate(id);
+    }
+
+    /// Stops tracking a page whose contents are not in the program, and has its slot emptied.
+    pub(super) fn discard(&mut self, table: &mut PageTable, id: Id) {
+        table.detach(id);
+        self.dropped(table, id);
+        self.slots.discard(id);
+    }
+
+    /// Stops tracking a page whose contents, if any, are in the program.
+    pub(super) fn untrack(&mut self, table: &mut PageTable, id: Id) {
+        let record = table.get(id);
+        match record.held || record.emptying {
+            true => self.discard(table, id),
+            false => table.remove(id),
+        }
+    }
+
+    /// Handles a page under way that the program dropped before it was moved in.
+    pub(super) fn dropped(&mut self, table: &mut PageTable, id: Id) {
+        let Some(node) = &mut self.node else { return };
+        let record = table.get_mut(id);
+        if record.contents == Contents::Landed && node.landed(id).is_some() {
+            record.contents = Contents::AtNode;
+            node.spare_landing(id);
+        }
+        if record.contents == Contents::Leaving && node.client.withdraw(id) {
+            (record.contents, record.held) = (Contents::Slot, false);
+            node.full_slots -= 1;
+        }
+    }
+
+    /// Gets back records whose slots were emptied, and has more emptied.
+    pub(super) fn recycle(&mut self, table: &mut PageTable) {
+        while let Some(done) = self.slots.next_emptied() {
+            for id in done.ids {
+                self.emptied(table, id, done.garbage);
+            }
+        }
+        let Store { node, slots, .. } = self;
+        slots.order(|id| is_forgotten(node.as_mut(), table, id));
+    }
+
+    fn emptied(&mut self, table: &mut PageTable, id: Id, garbage: bool) {
+        table.get_mut(id).emptying = false;
+        match (garbage, &mut self.node) {
+            (true, _) => table.release(id),
+            (false, Some(node)) => node.full_slots -= 1,
+            (false, None) => {}
+        }
+    }
+}
+
+/// Returns whether the node, too, has forgotten a record that is no longer needed.
+fn is_forgotten(node: Option<&mut Node>, table: &mut PageTable, id: Id) -> bool {
+    let Some(node) = node else { return true };
+    let record = table.get_mut(id);
+    if matches!(record.contents, Contents::Leaving | Contents::Coming) {
+        return false;
+    }
+    if record.held && node.client.forget(&[id]) == 0 {
+        return false;
+    }
+    record.held = false;
+    true
+}

@@ -1,0 +1,65 @@
+//! Watch over the run's owner and over a silent memory node.
+
+use super::silence::Silence;
+use crate::control::{ControlHead, FOR_PAGES, FOR_ROOM, ProcessSlot};
+use crate::gate;
+use crate::node::Owed;
+use crate::owner::Owner;
+use crate::sys::now_ns;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// What the pager of one process knows of those on whom it depends.
+pub(super) struct Watch {
+    control: &'static ControlHead,
+    slot: &'static ProcessSlot,
+    owner: Owner,
+    silence: Silence,
+    /// The process is to go on without its pager when `unrack` ends.
+    is_borrowed: bool,
+    /// `unrack` was killed.
+    is_orphaned: bool,
+}
+
+impl Watch {
+    pub(super) fn new(
+        control: &'static ControlHead,
+        slot: &'static ProcessSlot,
+        owner: Owner,
+        is_borrowed: bool,
+    ) -> Watch {
+        Watch { control, slot, owner, silence: Silence::default(), is_borrowed, is_orphaned: false }
+    }
+
+    /// Returns the time in ns that passed while this thread ran.
+    pub(super) fn awake_ns(&self) -> u64 {
+        self.silence.awake_ns()
+    }
+
+    /// Returns whether borrowed memory is to be given back now.
+    pub(super) fn is_recalled(&self) -> bool {
+        self.is_borrowed && (self.is_orphaned || self.control.settings.recall.load(Relaxed) != 0)
+    }
+
+    /// Checks the run's owner, and advances the clock. Returns whether it is time to check the node. Cheap enough for every tick
+    /// and every wait.
+    pub(super) fn advance(&mut self) -> bool {
+        let now = now_ns();
+        if self.owner.was_killed(now) {
+            match self.is_borrowed {
+                true => self.is_orphaned = true,
+                false => gate::die_orphaned(self.control),
+            }
+        }
+        self.silence.advance(now)
+    }
+
+    /// Shows `unrack` how long the node has been silent although it owes something. `oldest_ns`: when the oldest fetch began whose
+    /// page is not here.
+    pub(super) fn note_node(&mut self, owed: Option<Owed>, heard: u64, oldest_ns: Option<u64>) {
+        let silent_ns = self.silence.silent_ns(owed.is_some(), heard);
+        let for_pages = oldest_ns.is_some() || owed == Some(Owed::Pages);
+        let oldest_ns = oldest_ns.map_or(0, |begun_ns| self.silence.awake_ns() - begun_ns);
+        self.slot.waits_for.store(if for_pages { FOR_PAGES } else { FOR_ROOM }, Relaxed);
+        self.slot.waited_ns.store(silent_ns.max(oldest_ns), Relaxed);
+    }
+}

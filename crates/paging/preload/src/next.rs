@@ -1,0 +1,78 @@
+//! The C library's functions that this library wraps.
+
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Function of the C library that this library wraps.
+pub(crate) struct Next {
+    name: &'static CStr,
+    address: AtomicUsize,
+}
+
+impl Next {
+    const fn new(name: &'static CStr) -> Next {
+        Next { name, address: AtomicUsize::new(0) }
+    }
+
+    /// Returns the function, which is looked up once. [`look_all_up`] does so for all, while there is one thread, no
+    /// lock is held and no fork is near.
+    ///
+    /// # Safety
+    /// `F` must be the function's type.
+    pub(crate) unsafe fn get<F: Copy>(&self) -> F {
+        let mut address = self.address.load(Relaxed);
+        if address == 0 {
+            // SAFETY: a lookup by name; the C library defines all names used here.
+            address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) } as usize;
+            assert!(address != 0);
+            self.address.store(address, Relaxed);
+        }
+        // SAFETY: a function pointer has the size of an address; the caller vouches for the type.
+        unsafe { std::mem::transmute_copy(&address) }
+    }
+}
+
+pub(crate) static FORK: Next = Next::new(c"_Fork");
+pub(crate) static SYSCALL: Next = Next::new(c"syscall");
+pub(crate) static CLONE: Next = Next::new(c"clone");
+pub(crate) static MLOCKALL: Next = Next::new(c"mlockall");
+pub(crate) static PTHREAD_CREATE: Next = Next::new(c"pthread_create");
+pub(crate) static THRD_CREATE: Next = Next::new(c"thrd_create");
+pub(crate) static MREMAP: Next = Next::new(c"mremap");
+pub(crate) static EXECVE: Next = Next::new(c"execve");
+pub(crate) static EXECV: Next = Next::new(c"execv");
+pub(crate) static EXECVP: Next = Next::new(c"execvp");
+pub(crate) static EXECVPE: Next = Next::new(c"execvpe");
+pub(crate) static POSIX_SPAWN: Next = Next::new(c"posix_spawn");
+pub(crate) static POSIX_SPAWNP: Next = Next::new(c"posix_spawnp");
+pub(crate) static PRCTL: Next = Next::new(c"prctl");
+pub(crate) static SETRLIMIT: Next = Next::new(c"setrlimit");
+pub(crate) static GETRLIMIT: Next = Next::new(c"getrlimit");
+pub(crate) static PRLIMIT: Next = Next::new(c"prlimit");
+
+/// Looks all functions up, while there is one thread, no lock is held and no fork is near.
+pub(crate) fn look_all_up() {
+    let all = [
+        &FORK,
+        &SYSCALL,
+        &CLONE,
+        &MLOCKALL,
+        &PTHREAD_CREATE,
+        &THRD_CREATE,
+        &MREMAP,
+        &EXECVE,
+        &EXECV,
+        &EXECVP,
+        &EXECVPE,
+        &POSIX_SPAWN,
+        &POSIX_SPAWNP,
+        &PRCTL,
+        &SETRLIMIT,
+        &GETRLIMIT,
+        &PRLIMIT,
+    ];
+    for next in all {
+        // SAFETY: the value is read as an address, whatever the function's type is.
+        let _: usize = unsafe { next.get() };
+    }
+}
