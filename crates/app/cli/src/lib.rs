@@ -7,6 +7,7 @@
 //! The command is also a library: a program with fabrics of its own registers them ([`unrack_sim::register`]) and calls
 //! [`main`], and so has the same command line (`docs/extending.md`).
 
+mod budget;
 mod compare;
 mod completions;
 mod definition;
@@ -30,13 +31,13 @@ mod rack;
 mod report;
 mod rpc;
 mod run;
-mod runs;
 mod scenario;
 mod schema;
 mod separator;
 mod sim;
 mod sockets;
 mod stdout;
+mod steps;
 mod study;
 mod swap;
 mod sweep;

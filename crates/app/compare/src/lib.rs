@@ -1,0 +1,78 @@
+//! What far memory does to a program: questions and answers, in process.
+//!
+//! A question is a plain struct. Its method `ask` runs the program, simulates, concludes, writes the run folder, and returns
+//! plain data, from which both the JSON and the text of the command are made. [`Asking`] says where progress goes, and
+//! cancels.
+//!
+//! | question | asks | answer |
+//! |---|---|---|
+//! | [`ComparisonQuestion`] | how much each fabric slows a program down with part of its memory remote | [`ComparisonAnswer`] |
+//! | [`MapQuestion`] | its slowdown over latency, bandwidth and local share | [`MapAnswer`] |
+//! | [`LinesQuestion`] | its slowdown by the latency of far memory, from its loads and stores | [`LinesSummary`](unrack_record::LinesSummary) |
+//! | [`SwapQuestion`] | how far the predicted run time is from that under the kernel's swap | [`SwapAnswer`] |
+//!
+//! | module | does |
+//! |---|---|
+//! | `asking`, `steps`, `left` | progress, cancellation, and the time that the steps to come take |
+//! | `budget` | the time for all of it |
+//! | `load` | other work on the machine: checked before the first run and beside each |
+//! | `runs` | runs by pages, natively and at injected delays, and the line through them |
+//! | `lines` | an instrumented run, the core model, and what both say |
+//! | `compare`, `map`, `swap` | one question each |
+//!
+//! Two estimators state all times: by pages, the line of `runs`; by lines, the core model of `lines`.
+//!
+//! Runs of the program claim the signals of this process and its orphaned descendants, so only one question may be asked at
+//! a time, by a process that has no other children: see [`unrack_paging`].
+//!
+//! ```no_run
+//! use std::sync::atomic::AtomicBool;
+//! use unrack_compare::{Asking, ComparisonQuestion, StepProgress};
+//!
+//! struct Steps;
+//!
+//! impl StepProgress for Steps {
+//!     fn begin(&self, step: &str) {
+//!         eprintln!("{step}");
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), unrack_compare::Error> {
+//! let question = ComparisonQuestion {
+//!     nodes: 32,
+//!     ..ComparisonQuestion::of(vec!["sort".into(), "big.txt".into()])
+//! };
+//! let cancel = AtomicBool::new(false);
+//! let answer = question.ask(Asking { progress: &Steps, cancel: &cancel })?;
+//! println!("{}", answer.report.display());
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+mod asking;
+mod budget;
+mod compare;
+mod error;
+mod folder;
+mod left;
+mod lines;
+mod load;
+mod map;
+mod runs;
+mod steps;
+mod swap;
+
+pub use asking::{Asking, StepProgress, TimeLeft};
+pub use compare::question::{ComparisonQuestion, compared_fabric};
+pub use compare::rack::ComparedRack;
+pub use compare::{ComparisonAnswer, ComparisonFound};
+pub use error::Error;
+pub use lines::calibration::measure_machine;
+pub use lines::native::run as native_run;
+pub use lines::placed::PlacementRule;
+pub use lines::question::{AskedPlacements, LinesQuestion};
+pub use map::question::{MapAnswer, MapQuestion};
+pub use swap::answer::{Predicted, SwapAnswer, Swapped};
+pub use swap::cost::{FaultCost, SWAP_TOUCH_VERB, Touches};
+pub use swap::question::SwapQuestion;
