@@ -10,6 +10,8 @@
 //! | [`MapQuestion`] | its slowdown over latency, bandwidth and local share | [`MapAnswer`] |
 //! | [`LinesQuestion`] | its slowdown by the latency of far memory, from its loads and stores | [`LinesSummary`](unrack_record::LinesSummary) |
 //! | [`SwapQuestion`] | how far the predicted run time is from that under the kernel's swap | [`SwapAnswer`] |
+//! | [`RunQuestion`] | how long it takes with part of its memory remote, by one run | [`RunAnswer`] |
+//! | [`BorrowQuestion`] | what comes of a process that is there already | [`BorrowAnswer`] |
 //!
 //! | module | does |
 //! |---|---|
@@ -18,7 +20,7 @@
 //! | `load` | other work on the machine: checked before the first run and beside each |
 //! | `runs` | runs by pages, natively and at injected delays, and the line through them |
 //! | `lines` | an instrumented run, the core model, and what both say |
-//! | `compare`, `map`, `swap` | one question each |
+//! | `compare`, `map`, `swap`, `run` | one question each |
 //!
 //! Two estimators state all times: by pages, the line of `runs`; by lines, the core model of `lines`.
 //!
@@ -59,6 +61,7 @@ mod left;
 mod lines;
 mod load;
 mod map;
+mod run;
 mod runs;
 mod steps;
 mod swap;
@@ -73,6 +76,10 @@ pub use lines::native::run as native_run;
 pub use lines::placed::PlacementRule;
 pub use lines::question::{AskedPlacements, LinesQuestion};
 pub use map::question::{MapAnswer, MapQuestion};
+pub use run::answer::{RunAnswer, size_text};
+pub use run::asked::AskedDelay;
+pub use run::borrow::{BorrowAnswer, BorrowQuestion};
+pub use run::question::RunQuestion;
 pub use swap::answer::{Predicted, SwapAnswer, Swapped};
 pub use swap::cost::{FaultCost, SWAP_TOUCH_VERB, Touches};
 pub use swap::question::SwapQuestion;

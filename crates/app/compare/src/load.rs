@@ -52,9 +52,15 @@ pub(crate) fn look() -> MachineLoad {
 
 /// Does some work, and returns the load of the machine meanwhile, too.
 pub(crate) fn beside<T>(work: impl FnOnce() -> T) -> (T, MachineLoad) {
-    let before = MachineCounters::now();
+    beside_program(None, work)
+}
+
+/// Does some work, and returns the load of the machine meanwhile, of which the time of a process that is no descendant of this
+/// one is no part.
+pub(crate) fn beside_program<T>(program: Option<u32>, work: impl FnOnce() -> T) -> (T, MachineLoad) {
+    let before = MachineCounters::with(program);
     let done = work();
-    (done, MachineLoad::between(&before, &MachineCounters::now()))
+    (done, MachineLoad::between(&before, &MachineCounters::with(program)))
 }
 
 /// Result of a wait.
