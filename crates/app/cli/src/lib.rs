@@ -31,6 +31,7 @@ mod rack;
 mod report;
 mod rpc;
 mod run;
+mod runs;
 mod scenario;
 mod schema;
 mod separator;
@@ -135,6 +136,9 @@ enum Verb {
     /// Prints verbs and their arguments as JSON; Python's functions are made from it
     #[command(name = "__definition", hide = true)]
     Definition,
+    /// Makes runs of a program for the library that asks for them
+    #[command(name = unrack_compare::RUNS_VERB, hide = true)]
+    Runs,
     /// Touches memory in a circle; `unrack` runs it to find out what its own pager costs
     #[command(name = "__touch", hide = true)]
     Touch(touch::Args),
@@ -191,7 +195,7 @@ fn begin(verb: &Verb) -> Result<Begun, Failure> {
             Ok(Begun::default())
         }
         Verb::Run(args) => Ok(Begun { seat: unrack_paging::take_seat(&args.command)?, undo: None }),
-        Verb::Compare(_) | Verb::Map(_) | Verb::Lines(_) => {
+        Verb::Compare(_) | Verb::Map(_) | Verb::Lines(_) | Verb::Runs => {
             unrack_paging::stand_guard()?;
             Ok(Begun::default())
         }
@@ -231,6 +235,7 @@ fn run_verb(verb: Verb, undo: Option<Undo>, seat: Option<&ProgramSeat>) -> Resul
         Verb::Man(args) => man::main(args),
         Verb::Completions(args) => completions::main(args),
         Verb::Definition => definition::main(),
+        Verb::Runs => runs::main(),
         Verb::Touch(args) => touch::main(args),
         Verb::TouchSwap(args) => args.main(),
     }

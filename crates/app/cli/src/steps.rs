@@ -13,7 +13,7 @@ use unrack_compare::{Asking, StepProgress, TimeLeft};
 /// Returns the caller of a question with this progress. Nothing cancels it: signals end the command.
 pub(crate) fn asking(progress: &dyn StepProgress) -> Asking<'_> {
     static NEVER: AtomicBool = AtomicBool::new(false);
-    Asking { progress, cancel: &NEVER }
+    Asking::here(progress, &NEVER)
 }
 
 /// Bar on a terminal, nothing elsewhere. It is drawn from the first step on.

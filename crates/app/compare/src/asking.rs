@@ -1,6 +1,7 @@
 //! The caller of a question: where progress goes, and how the question is canceled.
 
 use crate::error::Error;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
@@ -54,11 +55,28 @@ impl TimeLeft {
 pub struct Asking<'a> {
     pub progress: &'a dyn StepProgress,
     /// Set to true by another thread to cancel the question: the next step does not begin, and a wait for other work ends.
-    /// A run of the program under way is ended by a signal to this process.
+    /// A run of the program under way is ended, too, if a command makes it.
     pub cancel: &'a AtomicBool,
+    pub runs: RunsPlace<'a>,
 }
 
-impl Asking<'_> {
+/// Where runs of the program by pages are made.
+#[derive(Debug, Clone, Copy)]
+pub enum RunsPlace<'a> {
+    /// In this process, which has one thread and no other children: a run claims its signals and the orphans of its
+    /// descendants. A signal ends the run under way.
+    ThisProcess,
+    /// By the command `unrack` at this path: for processes that have other children, other threads or handlers of signals,
+    /// such as an interpreter.
+    Command(&'a Path),
+}
+
+impl<'a> Asking<'a> {
+    /// Returns a caller that makes the runs itself.
+    pub fn here(progress: &'a dyn StepProgress, cancel: &'a AtomicBool) -> Asking<'a> {
+        Asking { progress, cancel, runs: RunsPlace::ThisProcess }
+    }
+
     /// Fails if the question was canceled.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.cancel.load(Relaxed) { Err(Error::Canceled) } else { Ok(()) }

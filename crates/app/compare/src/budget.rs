@@ -78,9 +78,45 @@ pub(crate) fn fitting(size: u64, least: u64, predicted_s: f64, left_s: f64) -> O
     Some((size as f64 * part) as u64).filter(|size| *size >= least)
 }
 
+/// Parses a budget such as `90s`, `2m`, `2min` or `1h`: minutes and hours as people write them.
+///
+/// # Errors
+/// If it is no time, or none at all.
+pub fn parse_budget(text: &str) -> Result<Time, String> {
+    let minutes = |number: &str, each: u32| {
+        let number: f64 = number.trim_end().parse().map_err(|_| ())?;
+        Ok::<_, ()>(format!("{}s", number * f64::from(each) * 60.0))
+    };
+    let seconds = match (text.strip_suffix('m'), text.strip_suffix('h')) {
+        (Some(number), _) => minutes(number, 1),
+        (_, Some(number)) => minutes(number, 60),
+        _ => Ok(text.into()),
+    };
+    let why = || format!("{text:?} is no time: write it as 90s, 2m or 1h");
+    let time: Time = seconds.map_err(|()| why())?.parse().map_err(|_| why())?;
+    if time == Time::ZERO {
+        Err("a budget of 0 is too small: write it as 90s, 2m or 1h".into())
+    } else {
+        Ok(time)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_read_as_people_write_them() {
+        let seconds = |text| parse_budget(text).map(|time| time.as_secs_f64());
+        let cases = [("90s", 90.0), ("2m", 120.0), ("2min", 120.0), ("1.5h", 5400.0), ("500ms", 0.5)];
+        for (text, expected) in cases {
+            assert_eq!(seconds(text), Ok(expected), "{text}");
+        }
+        for text in ["", "m", "2", "-1m", "0s", "0m", "2 weeks", "NaNm", "infm", "1e30h"] {
+            let why = seconds(text).unwrap_err();
+            assert!(why.contains("90s, 2m or 1h"), "{text}: {why}");
+        }
+    }
 
     #[test]
     fn what_does_not_fit_is_made_smaller_or_left_out() {

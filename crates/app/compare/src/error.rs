@@ -3,7 +3,7 @@
 use unrack_paging::PagingError;
 
 /// Reason why a question has no answer; its text says what is wrong and what to do.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, serde::Serialize, serde::Deserialize)]
 pub enum Error {
     /// The question cannot be answered as it is put.
     #[error("{0}")]

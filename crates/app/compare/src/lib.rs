@@ -24,8 +24,9 @@
 //!
 //! Two estimators state all times: by pages, the line of `runs`; by lines, the core model of `lines`.
 //!
-//! Runs of the program claim the signals of this process and its orphaned descendants, so only one question may be asked at
-//! a time, by a process that has no other children: see [`unrack_paging`].
+//! Runs of the program claim the signals of this process and its orphaned descendants: see [`unrack_paging`]. A process that has
+//! other children or threads has the command make them, for questions about pages: [`RunsPlace::Command`]. Instrumented runs and
+//! swap are for a process of their own.
 //!
 //! ```no_run
 //! use std::sync::atomic::AtomicBool;
@@ -45,7 +46,7 @@
 //!     ..ComparisonQuestion::of(vec!["sort".into(), "big.txt".into()])
 //! };
 //! let cancel = AtomicBool::new(false);
-//! let answer = question.ask(Asking { progress: &Steps, cancel: &cancel })?;
+//! let answer = question.ask(Asking::here(&Steps, &cancel))?;
 //! println!("{}", answer.report.display());
 //! # Ok(())
 //! # }
@@ -66,7 +67,8 @@ mod runs;
 mod steps;
 mod swap;
 
-pub use asking::{Asking, StepProgress, TimeLeft};
+pub use asking::{Asking, RunsPlace, StepProgress, TimeLeft};
+pub use budget::parse_budget;
 pub use compare::question::{ComparisonQuestion, compared_fabric};
 pub use compare::rack::ComparedRack;
 pub use compare::{ComparisonAnswer, ComparisonFound};
@@ -80,6 +82,8 @@ pub use run::answer::{RunAnswer, size_text};
 pub use run::asked::AskedDelay;
 pub use run::borrow::{BorrowAnswer, BorrowQuestion};
 pub use run::question::RunQuestion;
+pub use runs::apart::{PARENT_VARIABLE, RUNS_VERB};
+pub use runs::serve::serve_runs;
 pub use swap::answer::{Predicted, SwapAnswer, Swapped};
 pub use swap::cost::{FaultCost, SWAP_TOUCH_VERB, Touches};
 pub use swap::question::SwapQuestion;

@@ -3,8 +3,10 @@
 use crate::budget::Budget;
 use crate::error::Error;
 use crate::steps::Steps;
+use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 use unrack_paging::{MachineCounters, MachineLoad};
+use unrack_record::{OtherWork, Warning};
 
 /// Time for which the machine is observed at a time.
 const LOOK: Duration = Duration::from_millis(250);
@@ -13,9 +15,30 @@ const QUIET_LOOKS: u32 = 3;
 /// Part of a budget that the first wait may take.
 const FIRST: f64 = 0.25;
 
+/// Load of the machine, as far as answers depend on it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Load {
+    pub cores: u32,
+    pub other_work: OtherWork,
+    /// Reason why a run under this load is not to be used, if there is one.
+    pub disturbance: Option<Warning>,
+    /// Part of a run's time that other work may have added.
+    pub lost: f64,
+}
+
+impl From<MachineLoad> for Load {
+    fn from(load: MachineLoad) -> Load {
+        let (other_work, disturbance) = (load.other_work(), load.disturbance());
+        Load { cores: load.cores, other_work, disturbance, lost: load.lost() }
+    }
+}
+
+/// A look at the machine where the runs are made.
+pub(crate) type Look<'a> = &'a dyn Fn() -> Result<Load, Error>;
+
 /// Result of the check before the first run.
 pub(crate) struct FirstLook {
-    pub load: MachineLoad,
+    pub load: Load,
     /// Time spent waiting for other work to end, in seconds.
     pub waited_s: f64,
 }
@@ -24,10 +47,10 @@ pub(crate) struct FirstLook {
 /// without a budget, of which nothing can be spent, says so.
 ///
 /// # Errors
-/// If the question was canceled.
-pub(crate) fn check(budget: &Budget, steps: &Steps) -> Result<FirstLook, Error> {
-    let load = look();
-    let Some(why) = load.disturbance() else { return Ok(FirstLook { load, waited_s: 0.0 }) };
+/// If the machine cannot be looked at, or the question was canceled.
+pub(crate) fn check(look: Look, budget: &Budget, steps: &Steps) -> Result<FirstLook, Error> {
+    let load = look()?;
+    let Some(why) = &load.disturbance else { return Ok(FirstLook { load, waited_s: 0.0 }) };
     let Some(until) = first_until(budget) else {
         steps.say(&format!(
             "this machine is busy ({why}): answers may be rough; with --budget the command waits for other work to end"
@@ -38,7 +61,7 @@ pub(crate) fn check(budget: &Budget, steps: &Steps) -> Result<FirstLook, Error> 
     steps.say(&format!(
         "this machine is busy ({why}): waiting for other work to end, for up to {most_s:.0} s of the budget"
     ));
-    let Waited { is_quiet, waited_s } = wait(until, steps)?;
+    let Waited { is_quiet, waited_s } = wait(look, until, steps)?;
     if !is_quiet {
         steps.say("this machine is still busy: answers that depend on it are rough, and marked so");
     }
@@ -46,8 +69,8 @@ pub(crate) fn check(budget: &Budget, steps: &Steps) -> Result<FirstLook, Error> 
 }
 
 /// Returns the load of the machine while this process does nothing.
-pub(crate) fn look() -> MachineLoad {
-    beside(|| std::thread::sleep(LOOK)).1
+pub(crate) fn look() -> Load {
+    beside(|| std::thread::sleep(LOOK)).1.into()
 }
 
 /// Does some work, and returns the load of the machine meanwhile, too.
@@ -73,8 +96,8 @@ pub(crate) struct Waited {
 /// Waits until other work has left the machine, or `until`.
 ///
 /// # Errors
-/// If the question was canceled.
-pub(crate) fn wait(until: Instant, steps: &Steps) -> Result<Waited, Error> {
+/// If the machine cannot be looked at, or the question was canceled.
+pub(crate) fn wait(look: Look, until: Instant, steps: &Steps) -> Result<Waited, Error> {
     steps.begin("waiting for other work to end")?;
     let began = Instant::now();
     let waited = |is_quiet| Waited { is_quiet, waited_s: began.elapsed().as_secs_f64() };
@@ -84,7 +107,7 @@ pub(crate) fn wait(until: Instant, steps: &Steps) -> Result<Waited, Error> {
         if Instant::now() + LOOK > until {
             return Ok(waited(false));
         }
-        quiet = if look().disturbance().is_none() { quiet + 1 } else { 0 };
+        quiet = if look()?.disturbance.is_none() { quiet + 1 } else { 0 };
     }
     Ok(waited(true))
 }
@@ -122,10 +145,10 @@ mod tests {
     #[test]
     fn a_wait_without_time_ends_at_once_and_a_canceled_one_too() {
         let cancel = AtomicBool::new(false);
-        let steps = Steps::until(Asking { progress: &(), cancel: &cancel }, None);
-        assert!(!wait(Instant::now(), &steps).unwrap().is_quiet, "no time for a look");
+        let steps = Steps::until(Asking::here(&(), &cancel), None);
+        assert!(!wait(&|| Ok(look()), Instant::now(), &steps).unwrap().is_quiet, "no time for a look");
         cancel.store(true, std::sync::atomic::Ordering::Relaxed);
         let hour = Instant::now() + Duration::from_secs(3600);
-        assert_eq!(wait(hour, &steps).err(), Some(Error::Canceled));
+        assert_eq!(wait(&|| Ok(look()), hour, &steps).err(), Some(Error::Canceled));
     }
 }

@@ -44,6 +44,6 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
 
 /// Help text of `--placement`.
 pub(crate) const PLACEMENT_HELP: &str = "\
-PlacementRule by which pages come into near memory, for loads and stores: interleaved (in turns of their addresses), first-touch (until it is \
+Rule by which pages come into near memory, for loads and stores: interleaved (in turns of their addresses), first-touch (until it is \
 full), hottest (by the whole run), tiered (moved by use, as Linux does), dram-cache (near memory caches far memory), all-far, or \
 far:NAME (only memory of this name is far, such as far:[heap])";

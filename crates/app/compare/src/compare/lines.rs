@@ -15,12 +15,13 @@ use crate::lines::native::{self, Native};
 use crate::lines::placed::Placed;
 use crate::lines::recorded::{footprint, options};
 use crate::load;
+use crate::runs::here::OwnRuns;
 use crate::steps::Steps;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use unrack_build::build;
 use unrack_lines_run::Tools;
-use unrack_paging::{CheckedProgram, Input, TimedRun};
+use unrack_paging::{Input, TimedRun};
 use unrack_rack::Protocol;
 use unrack_record::{
     AccessUnit, Comparison, LinesFabric, LinesResult, LinesSummary, RunFolder, Started, Stated, Warning,
@@ -86,15 +87,14 @@ struct Parts<'a> {
 impl Parts<'_> {
     /// Compares fabrics by the program's pages.
     fn pages(&self) -> Result<Comparison, Error> {
-        let mut job = CheckedProgram::prepare(&self.question.command)?;
-        job.input = Input::repeatable()?;
+        let maker = OwnRuns::prepare(&self.question.command)?;
         let scenario = self.question.scenario()?;
-        pages::compare(self.question, &job, self.folder, &scenario, self.budget, self.steps)
+        pages::compare(self.question, &maker, self.folder, &scenario, self.budget, self.steps)
     }
 
     fn lines(&self, tools: &Tools, words: &[String]) -> Result<LinesResult, Error> {
         let question = self.question;
-        load::check(self.budget, self.steps)?;
+        load::check(&|| Ok(load::look()), self.budget, self.steps)?;
         let native = self.natively()?;
         let calibration = calibrated(self.steps)?;
         let placed = self.placed()?;

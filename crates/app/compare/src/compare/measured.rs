@@ -57,13 +57,13 @@ pub(super) fn measure(survey: &Survey, local: Bytes, simulator: &Simulator) -> R
     let native = survey.native();
     let rough = conclusion.rough.clone().or_else(|| captured_doubt(survey, undelayed(local)));
     let rough = rough.or_else(|| native.as_ref().err().filter(|why| why.key == DISTURBED).cloned());
-    let calibration = survey.kept.calibration().filter(|(_, is_disturbed)| !is_disturbed);
+    let cost = survey.kept.cost().filter(|(_, is_disturbed)| !is_disturbed);
     Ok(Measured {
         native: survey.any_native(),
         pace_s: survey.pace_s(),
         footprint,
         local,
-        floor_ns: calibration.map(|(calibration, _)| calibration.floor_ns),
+        floor_ns: cost.map(|(cost, _)| cost.floor_ns),
         captured: survey.kept.get(undelayed(local)),
         rough,
         conclusion,

@@ -39,6 +39,7 @@ impl ComparisonQuestion {
     /// # Errors
     /// If the question cannot be answered on this machine, a run fails, or the question is canceled.
     pub fn ask(&self, asking: Asking) -> Result<ComparisonAnswer, Error> {
+        self.check()?;
         let (found, report) = match self.access {
             AccessUnit::Pages => {
                 let (comparison, report) = pages::ask(self, asking)?;

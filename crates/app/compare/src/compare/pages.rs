@@ -17,13 +17,13 @@ use crate::budget::Budget;
 use crate::error::Error;
 use crate::folder;
 use crate::runs::kept::Kept;
+use crate::runs::maker::RunMaker;
 use crate::runs::program::MeasuredProgram;
 use crate::runs::runner::Runner;
 use crate::runs::survey::Survey;
 use crate::runs::task::{DISTURBED, Done};
 use crate::steps::Steps;
 use std::path::PathBuf;
-use unrack_paging::CheckedProgram;
 use unrack_record::{Capture, Comparison, FabricResult, Injection, RunFolder, Warning};
 
 /// Answers a question about pages. Returns the answer and the path of its report.
@@ -31,12 +31,12 @@ use unrack_record::{Capture, Comparison, FabricResult, Injection, RunFolder, War
 /// # Errors
 /// If the question cannot be answered, or the run folder not be written.
 pub(super) fn ask(question: &ComparisonQuestion, asking: Asking) -> Result<(Comparison, PathBuf), Error> {
-    let MeasuredProgram { budget, job, started } =
-        MeasuredProgram::prepare(&question.command, question.budget)?;
+    let MeasuredProgram { budget, maker, started } =
+        MeasuredProgram::prepare(&question.command, question.budget, asking)?;
     let scenario = question.scenario()?;
-    let folder = folder::create(&question.out, &question.purpose(&job.words()), question.replace)?;
+    let folder = folder::create(&question.out, &question.purpose(&maker.words()), question.replace)?;
     let steps = Steps::until(asking, budget.until());
-    let comparison = compare(question, &job, &folder, &scenario, &budget, &steps)?;
+    let comparison = compare(question, &*maker, &folder, &scenario, &budget, &steps)?;
     let comparison = Comparison { machine: Some(started.machine()), ..comparison };
     folder.write_json("summary.json", &comparison)?;
     let settings = serde_json::json!({
@@ -55,14 +55,14 @@ pub(super) fn ask(question: &ComparisonQuestion, asking: Asking) -> Result<(Comp
 /// If a run or a simulation fails.
 pub(super) fn compare(
     question: &ComparisonQuestion,
-    job: &CheckedProgram,
+    maker: &dyn RunMaker,
     folder: &RunFolder,
     scenario: &str,
     budget: &Budget,
     steps: &Steps,
 ) -> Result<Comparison, Error> {
     let kept = Kept::in_memory();
-    let runner = Runner { job, folder, rate: question.rate, seed: question.seed };
+    let runner = Runner { maker, folder, rate: question.rate, seed: question.seed };
     let survey = Survey::begin(&runner, &kept, budget, steps, question.repeat)?;
     let local = measured::local(&survey, question.local)?;
     let simulator = Simulator::new(question, local, scenario, folder)?;
@@ -81,7 +81,7 @@ fn conclude(
     let warnings = warnings(question, survey, &measured, &simulations);
     Comparison {
         version: env!("CARGO_PKG_VERSION").into(),
-        command: survey.runner.job.words(),
+        command: survey.runner.maker.words(),
         seed: question.seed,
         local: question.local.to_string(),
         local_bytes: measured.local.get(),

@@ -3,6 +3,7 @@
 use super::rack::{ComparedRack, scenario};
 use crate::error::Error;
 use crate::lines::placed::PlacementRule;
+use crate::runs::program::check_repeat;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use unrack_rack::{Blades, Profile, Protocol, Scope};
@@ -71,6 +72,15 @@ impl ComparisonQuestion {
             seed: 1,
             out: "unrack-compare".into(),
             replace: false,
+        }
+    }
+
+    /// Fails if a number is out of its range.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        check_repeat(self.repeat)?;
+        match self.nodes {
+            2..=1024 => Ok(()),
+            nodes => Err(Error::Usage(format!("a rack of {nodes} nodes cannot be compared: give 2 to 1024"))),
         }
     }
 

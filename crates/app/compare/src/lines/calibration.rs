@@ -11,7 +11,7 @@ use unrack_lines_run::calibrate::MachineCalibration;
 /// If it cannot be measured, or the question was canceled.
 pub(crate) fn calibrated(steps: &Steps) -> Result<MachineCalibration, Error> {
     match MachineCalibration::kept() {
-        Some(kept) if kept.disturbance.is_none() || look().disturbance().is_some() => Ok(kept),
+        Some(kept) if kept.disturbance.is_none() || look().disturbance.is_some() => Ok(kept),
         kept => {
             let again = if kept.is_some() { " again, which other work had disturbed," } else { "" };
             steps.begin(format!("measuring this machine's caches{again} for about a quarter of a minute"))?;

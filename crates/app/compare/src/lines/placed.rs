@@ -12,7 +12,7 @@ use unrack_lines::window::RecordedWindow;
 use unrack_units::nearest::hint;
 use unrack_units::{Bytes, Share};
 
-/// PlacementRule by which pages come into near memory.
+/// Rule by which pages come into near memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlacementRule {
     /// No page is near.

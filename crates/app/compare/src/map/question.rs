@@ -8,9 +8,11 @@
 
 use super::grid::Grid;
 use crate::asking::Asking;
+use crate::budget::Budget;
 use crate::error::Error;
 use crate::folder;
-use crate::runs::program::{FREE_LINK, MeasuredProgram, SEED};
+use crate::runs::maker::RunMaker;
+use crate::runs::program::{FREE_LINK, MeasuredProgram, SEED, check_repeat, folder_of, kept_of};
 use crate::runs::runner::Runner;
 use crate::runs::survey::{Survey, undelayed};
 use crate::runs::task::DISTURBED;
@@ -51,17 +53,37 @@ pub struct MapAnswer {
     pub report: PathBuf,
 }
 
+/// Axes of a map, unless others are asked for: local shares, latencies in nanoseconds, and rates in Gb/s.
+const USUAL_LOCALS: [&str; 4] = ["10%", "25%", "50%", "75%"];
+const USUAL_LATENCIES_NS: [u64; 8] = [500, 1_000, 2_000, 3_000, 5_000, 10_000, 20_000, 50_000];
+const USUAL_GBPS: [u64; 5] = [10, 25, 40, 100, 200];
+
 impl MapQuestion {
+    /// Returns the question that `unrack map` asks of a command without options.
+    pub fn of(command: Vec<OsString>) -> MapQuestion {
+        MapQuestion {
+            command,
+            locals: USUAL_LOCALS.map(|share| share.parse().expect("a percentage is a share")).into(),
+            latencies: USUAL_LATENCIES_NS.map(Time::from_ns).into(),
+            bandwidths: USUAL_GBPS.map(Rate::from_gbps).into(),
+            repeat: 2,
+            budget: None,
+            out: "unrack-map".into(),
+            replace: false,
+        }
+    }
+
     /// Runs the program, and writes the run folder with the map and the report.
     ///
     /// # Errors
     /// If the question cannot be answered on this machine, a run fails, or the question is canceled.
     pub fn ask(&self, asking: Asking) -> Result<MapAnswer, Error> {
-        let program = MeasuredProgram::prepare(&self.command, self.budget)?;
+        check_repeat(self.repeat)?;
+        let program = MeasuredProgram::prepare(&self.command, self.budget, asking)?;
         // Other shares, latencies and bandwidths of the same command are drawn from the same runs.
-        let folder = program.folder("map", &self.out, self.replace)?;
+        let folder = folder_of(&*program.maker, "map", &self.out, self.replace)?;
         let steps = Steps::until(asking, program.budget.until());
-        let found = self.measure(&program, &folder, &steps)?;
+        let found = self.measure(&*program.maker, &program.budget, &folder, &steps)?;
         let map = SlowdownMap { machine: Some(program.started.machine()), ..found };
         folder.write_json("map.json", &map)?;
         let settings = serde_json::json!({ "repeat": self.repeat });
@@ -72,13 +94,14 @@ impl MapQuestion {
 
     fn measure(
         &self,
-        program: &MeasuredProgram,
+        maker: &dyn RunMaker,
+        budget: &Budget,
         folder: &RunFolder,
         steps: &Steps,
     ) -> Result<SlowdownMap, Error> {
-        let kept = program.kept(folder, steps);
-        let runner = Runner { job: &program.job, folder, rate: FREE_LINK, seed: SEED };
-        let survey = Survey::begin(&runner, &kept, &program.budget, steps, self.repeat)?;
+        let kept = kept_of(maker, folder, steps);
+        let runner = Runner { maker, folder, rate: FREE_LINK, seed: SEED };
+        let survey = Survey::begin(&runner, &kept, budget, steps, self.repeat)?;
         let locals: Result<Vec<Bytes>, _> =
             self.locals.iter().map(|share| local_bytes(*share, survey.footprint())).collect();
         let locals = locals?;
@@ -106,7 +129,7 @@ impl MapQuestion {
         let fetched: Vec<u64> =
             locals.iter().filter_map(|local| Some(survey.kept.get(undelayed(*local))?.fetches)).collect();
         let locals: Vec<_> = self.locals.iter().zip(locals).map(panel).collect();
-        let calibration = survey.kept.calibration().filter(|(_, is_disturbed)| !is_disturbed);
+        let cost = survey.kept.cost().filter(|(_, is_disturbed)| !is_disturbed);
         let mut warnings = survey.warnings();
         if let Some(rough) = locals.iter().find_map(|local| local.rough.clone()) {
             // Disturbed runs are used: the one warning says it all.
@@ -117,10 +140,10 @@ impl MapQuestion {
         warnings.extend(few_fetches(&fetched));
         SlowdownMap {
             version: env!("CARGO_PKG_VERSION").into(),
-            command: survey.runner.job.words(),
+            command: survey.runner.maker.words(),
             native_s: survey.any_native().ok().map(|native| native.median_s),
             footprint_bytes: survey.footprint().get(),
-            floor_ns: calibration.map(|(calibration, _)| calibration.floor_ns),
+            floor_ns: cost.map(|(cost, _)| cost.floor_ns),
             latencies_ns: grid.latencies.iter().map(|latency| latency.as_ns_f64()).collect(),
             bandwidths_bps: grid.bandwidths.iter().map(|rate| rate.as_bps()).collect(),
             locals,

@@ -1,11 +1,10 @@
 //! Measurements. A map keeps them in its run folder as they are made, so that an interrupted map can be continued.
 
-use super::task::{Done, Task};
+use super::task::{Done, PagerCost, Task};
 use crate::error::Error;
 use crate::steps::Steps;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
-use unrack_paging::{Calibration, FaultMode};
 use unrack_record::{RunFolder, read_json};
 use unrack_units::Bytes;
 
@@ -86,14 +85,14 @@ impl<'a> Kept<'a> {
     }
 
     /// Returns the pager's cost, and true if its measurement was disturbed.
-    pub(crate) fn calibration(&self) -> Option<(Calibration, bool)> {
+    pub(crate) fn cost(&self) -> Option<(PagerCost, bool)> {
         let KeptCalibration { floor_ns, unseen_ns, is_disturbed } = self.runs.borrow().calibration?;
-        Some((Calibration { mode: FaultMode::Blocking, floor_ns, unseen_ns }, is_disturbed))
+        Some((PagerCost { floor_ns, unseen_ns }, is_disturbed))
     }
 
     /// Keeps the pager's cost.
-    pub(crate) fn keep_calibration(&self, calibration: Calibration, is_disturbed: bool) -> Result<(), Error> {
-        let Calibration { floor_ns, unseen_ns, .. } = calibration;
+    pub(crate) fn keep_cost(&self, cost: PagerCost, is_disturbed: bool) -> Result<(), Error> {
+        let PagerCost { floor_ns, unseen_ns } = cost;
         self.keep(|runs| runs.calibration = Some(KeptCalibration { floor_ns, unseen_ns, is_disturbed }))
     }
 

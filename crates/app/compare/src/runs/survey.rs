@@ -4,7 +4,8 @@
 use super::conclusion::Conclusion;
 use super::kept::Kept;
 use super::line::{self, Delayed};
-use super::runner::{Made, Runner};
+use super::maker::{Made, MeasuredCost};
+use super::runner::Runner;
 use super::task::{DISTURBED, Done, Known, Task, with_median};
 use crate::budget::Budget;
 use crate::error::Error;
@@ -13,7 +14,7 @@ use crate::load;
 use crate::steps::Steps;
 use std::cell::{Cell, RefCell};
 use std::time::Instant;
-use unrack_paging::{FaultMode, PagingError, calibrate_undisturbed, quality};
+use unrack_paging::quality;
 use unrack_record::{Disturbance, DisturbedRun, OtherWork, Warning};
 use unrack_units::Bytes;
 
@@ -62,7 +63,7 @@ impl<'a> Survey<'a> {
         steps: &'a Steps<'a>,
         rounds: u32,
     ) -> Result<Survey<'a>, Error> {
-        let found = load::check(budget, steps)?;
+        let found = load::check(&|| runner.maker.look(), budget, steps)?;
         let survey = Survey {
             runner,
             kept,
@@ -71,7 +72,7 @@ impl<'a> Survey<'a> {
             rounds,
             reach: line::REACH,
             cores: found.load.cores,
-            before: found.load.other_work(),
+            before: found.load.other_work,
             log: RefCell::default(),
             captured_local: Cell::new(None),
             left_out: Cell::new(0),
@@ -90,15 +91,12 @@ impl<'a> Survey<'a> {
 
     fn calibrate(&self) -> Result<(), Error> {
         self.steps.begin("measuring the pager")?;
-        if self.kept.calibration().is_some_and(|(_, is_disturbed)| !is_disturbed) {
+        if self.kept.cost().is_some_and(|(_, is_disturbed)| !is_disturbed) {
             return Ok(());
         }
-        match calibrate_undisturbed(FaultMode::Blocking, self.budget.deadline()) {
-            Err(PagingError::OutOfTime) => Ok(()),
-            measured => {
-                let (calibration, disturbance) = measured?;
-                self.kept.keep_calibration(calibration, disturbance.is_some())
-            }
+        match self.runner.maker.measure_cost(self.budget.deadline())? {
+            Some(MeasuredCost { cost, is_disturbed }) => self.kept.keep_cost(cost, is_disturbed),
+            None => Ok(()),
         }
     }
 
@@ -138,7 +136,7 @@ impl<'a> Survey<'a> {
         let predicted = |task: &Task| self.steps.corrected(kind(*task), self.predicted_s(*task));
         let needed_s = tasks.iter().map(predicted).sum();
         let Some(until) = load::until_needed(self.budget, needed_s) else { return Ok(false) };
-        let waited = load::wait(until, self.steps)?;
+        let waited = load::wait(&|| self.runner.maker.look(), until, self.steps)?;
         self.waited_s.set(self.waited_s.get() + waited.waited_s);
         Ok(waited.is_quiet)
     }
@@ -169,11 +167,10 @@ impl<'a> Survey<'a> {
     }
 
     fn delays(&self, local: Bytes) -> Result<Option<Delayed>, Error> {
-        let (Some(run), Some((calibration, _))) = (self.kept.get(undelayed(local)), self.kept.calibration())
-        else {
+        let (Some(run), Some((cost, _))) = (self.kept.get(undelayed(local)), self.kept.cost()) else {
             return Ok(None);
         };
-        let choose = || line::delays_ns(self.pace_s(), run.fetches, calibration.floor_ns, self.reach);
+        let choose = || line::delays_ns(self.pace_s(), run.fetches, cost.floor_ns, self.reach);
         let delays_ns = self.kept.delays_ns(local, choose)?;
         Ok(Some(Delayed { local_bytes: local.get(), delays_ns }))
     }
@@ -193,11 +190,11 @@ impl<'a> Survey<'a> {
         if self.kept.has(task) {
             return Ok(());
         }
-        let is_possible = is_native(task) || self.kept.calibration().is_some();
+        let is_possible = is_native(task) || self.kept.cost().is_some();
         let is_allowed = is_possible && self.budget.allows(self.steps.corrected(kind(task), predicted_s));
         self.steps.begin(self.name(task))?;
         let began = Instant::now();
-        let make = || self.runner.make(task, &self.known(), self.budget.deadline());
+        let make = || self.runner.make(task, self.known(), self.budget.deadline());
         match is_allowed.then(make).transpose()?.flatten() {
             Some(made) => {
                 self.steps.done(kind(task), predicted_s, began.elapsed().as_secs_f64());
@@ -212,8 +209,8 @@ impl<'a> Survey<'a> {
     }
 
     fn take(&self, task: Task, made: Made) -> Result<(), Error> {
-        let why = made.load.disturbance();
-        let lost = if why.is_some() { made.load.lost() } else { 0.0 };
+        let why = made.load.disturbance;
+        let lost = if why.is_some() { made.load.lost } else { 0.0 };
         self.kept.put(task, Done { lost, ..made.done }, why.is_some())?;
         let mut log = self.log.borrow_mut();
         log.runs += 1;
@@ -228,15 +225,10 @@ impl<'a> Survey<'a> {
     }
 
     fn known(&self) -> Known {
-        let calibration = self.kept.calibration().map(|(calibration, _)| calibration).unwrap_or_default();
+        let cost = self.kept.cost().map(|(cost, _)| cost).unwrap_or_default();
         let natives: Vec<_> = self.kept.undisturbed(is_native).iter().map(|(_, done)| done.wall_s).collect();
         let native_s = (!natives.is_empty()).then(|| with_median(natives).median_s);
-        Known {
-            calibration,
-            footprint: self.footprint(),
-            native_s,
-            captured_local: self.captured_local.get(),
-        }
+        Known { cost, footprint: self.footprint(), native_s, captured_local: self.captured_local.get() }
     }
 
     /// Returns the program's footprint.

@@ -1,7 +1,6 @@
 //! Runs of one program: what is asked of each, and what came of it.
 
 use serde::{Deserialize, Serialize};
-use unrack_paging::Calibration;
 use unrack_record::Runs;
 use unrack_units::Bytes;
 
@@ -36,10 +35,19 @@ pub(crate) struct Done {
     pub lost: f64,
 }
 
+/// Cost of a fetch by the pager itself, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PagerCost {
+    /// Time of a fetch as the program sees it, with no delay injected.
+    pub floor_ns: f64,
+    /// Part of it that is missing in the pager's own account.
+    pub unseen_ns: f64,
+}
+
 /// Results of earlier runs that a run needs.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Known {
-    pub calibration: Calibration,
+    pub cost: PagerCost,
     pub footprint: Bytes,
     /// Native run time; `None` if other work disturbed all native runs.
     pub native_s: Option<f64>,

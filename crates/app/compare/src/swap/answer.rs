@@ -120,7 +120,7 @@ impl SwapAnswer {
         });
         SwapAnswer {
             version: env!("CARGO_PKG_VERSION").into(),
-            command: survey.runner.job.words(),
+            command: survey.runner.maker.words(),
             local: question.local.to_string(),
             local_bytes: local.get(),
             footprint_bytes: survey.footprint().get(),

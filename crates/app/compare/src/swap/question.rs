@@ -11,7 +11,8 @@ use super::cost;
 use super::under_swap::UnderSwap;
 use crate::asking::Asking;
 use crate::error::Error;
-use crate::runs::program::{FREE_LINK, MeasuredProgram, SEED};
+use crate::runs::here::OwnRuns;
+use crate::runs::program::{FREE_LINK, MeasuredProgram, SEED, check_repeat, folder_of, kept_of};
 use crate::runs::runner::Runner;
 use crate::runs::survey::{Survey, undelayed};
 use crate::steps::Steps;
@@ -52,8 +53,9 @@ impl SwapQuestion {
     /// # Errors
     /// If the question cannot be answered on this machine, a run fails, or the question is canceled.
     pub fn ask(&self, asking: Asking, undo: Undo) -> Result<SwapAnswer, Error> {
-        let program = MeasuredProgram::prepare(&self.command, self.budget)?;
-        let folder = program.folder("swap", &self.out, self.replace)?;
+        check_repeat(self.repeat)?;
+        let program = MeasuredProgram::here(&self.command, self.budget)?;
+        let folder = folder_of(&program.maker, "swap", &self.out, self.replace)?;
         let steps = Steps::until(asking, program.budget.until());
         let found = self.measure(&program, &folder, &steps, undo)?;
         let answer = SwapAnswer { machine: Some(program.started.machine()), ..found };
@@ -65,13 +67,13 @@ impl SwapQuestion {
 
     fn measure(
         &self,
-        program: &MeasuredProgram,
+        program: &MeasuredProgram<OwnRuns>,
         folder: &RunFolder,
         steps: &Steps,
         undo: Undo,
     ) -> Result<SwapAnswer, Error> {
-        let kept = program.kept(folder, steps);
-        let runner = Runner { job: &program.job, folder, rate: FREE_LINK, seed: SEED };
+        let kept = kept_of(&program.maker, folder, steps);
+        let runner = Runner { maker: &program.maker, folder, rate: FREE_LINK, seed: SEED };
         // What this machine lacks is said before anything runs for long.
         let swap = KernelSwap::open(&self.device, self.room(), undo)?;
         let mut survey = Survey::begin(&runner, &kept, &program.budget, steps, self.repeat)?;
@@ -79,7 +81,7 @@ impl SwapQuestion {
         let local = local_bytes(self.local, survey.footprint())?;
         survey.undelayed(local)?;
         survey.inject(&[local], &[])?;
-        let under_swap = UnderSwap::measure(&swap, &survey, local, self.repeat + 1)?;
+        let under_swap = UnderSwap::measure(&swap, &survey, &program.maker.job, (local, self.repeat + 1))?;
         // More threads than cores never run at the same time.
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
         let threads = kept.get(undelayed(local)).map_or(1, |done| done.threads).clamp(1, cores);

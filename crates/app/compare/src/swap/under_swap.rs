@@ -29,10 +29,10 @@ impl UnderSwap {
     pub(super) fn measure(
         swap: &KernelSwap,
         survey: &Survey,
-        local: Bytes,
-        wanted: u32,
+        job: &CheckedProgram,
+        (local, wanted): (Bytes, u32),
     ) -> Result<UnderSwap, Error> {
-        let job = in_group(swap, survey.runner.job)?;
+        let job = in_group(swap, job)?;
         survey.steps.begin("a look at its pages")?;
         let output = OutputTarget::Piped(survey.runner.folder.path(OUTPUT));
         let (ran, pages) = swap.sample(|| native(&job, &output, survey.budget.deadline()))?;
