@@ -387,6 +387,58 @@ def _works(number, _):
     return int(words[11]) + int(words[12]) > 20
 
 
+class Comparisons(unittest.TestCase):
+    """Comparisons are asked in this process, and the command makes their runs."""
+
+    PROGRAM = """
+        import subprocess, sys, unrack
+        other = subprocess.Popen(["sleep", "1001"])
+        print("begun", flush=True)
+        try:
+            unrack.compare("sleep", "1000")
+        except KeyboardInterrupt:
+            print("ended, and the other child", other.poll())
+        other.kill()
+        """
+
+    def setUp(self):
+        answer = next(
+            one for one in unrack.doctor()["verbs"] if (one["verb"], one["with"]) == ("compare", "")
+        )
+        if not answer["can_run"]:
+            from skips import skip
+
+            skip("userfaultfd", "python.comparisons", answer["lacks"])
+
+    def begun(self):
+        """Starts a Python whose comparison runs its program, and returns it with its mark."""
+        mark = f"unrack-compared-{os.getpid()}-{time.monotonic_ns()}"
+        child = python(self.PROGRAM, env={**os.environ, "UNRACK_TEST_MARK": mark})
+        self.addCleanup(_end, mark)
+        self.assertEqual(child.stdout.readline(), "begun\n")
+        until(lambda: b"sleep\x001000\0" in _marked(mark).values(), "the program does not run")
+        return child, mark
+
+    def test_ctrl_c_ends_the_run_and_no_other_child(self):
+        child, mark = self.begun()
+        child.send_signal(signal.SIGINT)
+        out, said = child.communicate(timeout=60)
+        self.assertEqual((out, child.returncode), ("ended, and the other child None\n", 0), said)
+        until(lambda: not _marked(mark), lambda: f"{list(_marked(mark).values())} are left")
+
+    def test_the_run_ends_with_a_python_that_is_killed(self):
+        child, mark = self.begun()
+        child.kill()
+        child.wait()
+        child.stdout.close()
+        child.stderr.close()
+
+        def left():
+            return [words for words in _marked(mark).values() if words != b"sleep\x001001\0"]
+
+        until(lambda: not left(), lambda: f"{left()} are left")
+
+
 class Imports(unittest.TestCase):
     def test_a_tree_that_was_not_built_says_what_to_do(self):
         with tempfile.TemporaryDirectory() as above:

@@ -79,6 +79,24 @@ class Verbs(unittest.TestCase):
         self.assertIn("trace", result.tables)
         self.assertIn("svg", result._repr_html_())
 
+    def test_a_wrong_question_is_refused_before_anything_runs(self):
+        wrong = {
+            "local": "much",
+            "fabric": "emd",
+            "nodes": 1,
+            "repeat": 0,
+            "budget": "0s",
+            "rack": "ring",
+            "rate": "fast",
+        }
+        for name, value in wrong.items():
+            with self.assertRaises(unrack.Refused, msg=name):
+                unrack.compare("true", **{name: value})
+        with self.assertRaises(unrack.Refused):
+            unrack.map("true", local=["25%", "much"])
+        with self.assertRaises(unrack.Refused):
+            unrack.compare()
+
     def test_run_returns_the_status_of_the_program(self):
         need("run")
         result = unrack.run(sys.executable, "-c", "raise SystemExit(7)", local="50%")

@@ -1,10 +1,22 @@
-"""Scenarios and sweeps, in Rust (crates/app/py)."""
+"""Questions, scenarios and sweeps, in Rust (crates/app/py)."""
 
 from collections.abc import Callable
 from os import PathLike
 
 def build() -> str: ...
 def toml_from_json(text: str) -> str: ...
+def compare(
+    unrack: str,
+    command: list[str],
+    options: dict[str, list[str]],
+    progress: Callable[[int, int], object] | None = None,
+) -> str: ...
+def map(
+    unrack: str,
+    command: list[str],
+    options: dict[str, list[str]],
+    progress: Callable[[int, int], object] | None = None,
+) -> str: ...
 def read_table(path: str | PathLike[str]) -> Table: ...
 
 class Table:

@@ -14,7 +14,7 @@ from typing import IO
 
 from unrack.errors import Error, Failed, Lacking, Refused
 
-# Names this process to the command, which ends with it: crates/app/cli/src/parent.rs.
+# Names this process to the command, which ends with it: crates/app/cli/src/parent.rs and crates/app/compare/src/runs/apart.rs.
 PARENT = "UNRACK_PARENT"
 # Seconds in which a command ends by itself after Ctrl-C, which a terminal sends to it as well.
 _GRACE = 0.5

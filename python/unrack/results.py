@@ -10,6 +10,7 @@ from unrack.command import execute
 from unrack.errors import WrongType
 from unrack.folders import Folder
 from unrack.pictures import html_of_run, pictures_of
+from unrack.questions import ask, is_asked_here
 from unrack.tables import Table
 from unrack.values import is_one
 
@@ -93,6 +94,12 @@ def called(
             temporary = Folder()
             options[out] = temporary.path / "run"
         folder = Path(_text(options[out]))
+    if is_asked_here(verb, options):
+        texts = {
+            flag.removeprefix("--"): _texts(value) for flag, value in options.items() if _is_given(value)
+        }
+        text = ask(verb[0], texts, [_text(one) for one in positional])
+        return Result(verb[0], text, folder, temporary, 0)
     arguments = [*verb]
     for flag, value in options.items():
         arguments += _given(flag, value, lists)
@@ -111,7 +118,7 @@ def called(
 
 
 def _given(flag: str, value: Values | bool | None, lists: Mapping[str, str | None]) -> list[str]:
-    if value is None or value is False:
+    if not _is_given(value):
         return []
     if value is True:
         return [flag]
@@ -120,6 +127,14 @@ def _given(flag: str, value: Values | bool | None, lists: Mapping[str, str | Non
         between = lists[flag]
         return [f"{flag}={between.join(texts)}"] if between else [f"{flag}={text}" for text in texts]
     return [f"{flag}={_text(value)}"]
+
+
+def _is_given(value: object) -> bool:
+    return value is not None and value is not False
+
+
+def _texts(value: Any) -> list[str]:
+    return [] if value is True else [_text(one) for one in _sequence(value)]
 
 
 def _sequence(value: Any) -> Sequence[Value]:

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 use unrack_paging::PagingError;
+use unrack_swap::SwapError;
 
 /// A failure; its text says what is wrong and what to do, without `unrack:` or `error:` in front.
 #[derive(Debug)]
@@ -57,6 +58,28 @@ impl From<PagingError> for Failure {
             PagingError::Failed(text) => Failure::Failed(text),
             PagingError::OutOfTime => Failure::Failed(error.to_string()),
             PagingError::Interrupted(signal) => Failure::Interrupted(signal),
+        }
+    }
+}
+
+impl From<unrack_compare::Error> for Failure {
+    fn from(error: unrack_compare::Error) -> Failure {
+        use unrack_compare::Error;
+        match error {
+            Error::Usage(text) => Failure::Usage(text),
+            Error::Lacking(text) => Failure::Lacking(text),
+            Error::Failed(text) => Failure::Failed(text),
+            Error::Interrupted(signal) => Failure::Interrupted(signal),
+            Error::Canceled => Failure::Interrupted(libc::SIGINT),
+        }
+    }
+}
+
+impl From<SwapError> for Failure {
+    fn from(error: SwapError) -> Failure {
+        match error {
+            SwapError::Lacking(text) => Failure::Lacking(text),
+            SwapError::Failed(text) => Failure::Failed(text),
         }
     }
 }

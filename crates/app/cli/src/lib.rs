@@ -7,6 +7,7 @@
 //! The command is also a library: a program with fabrics of its own registers them ([`unrack_sim::register`]) and calls
 //! [`main`], and so has the same command line (`docs/extending.md`).
 
+mod budget;
 mod compare;
 mod completions;
 mod definition;
@@ -37,6 +38,7 @@ mod separator;
 mod sim;
 mod sockets;
 mod stdout;
+mod steps;
 mod study;
 mod swap;
 mod sweep;
@@ -134,6 +136,9 @@ enum Verb {
     /// Prints verbs and their arguments as JSON; Python's functions are made from it
     #[command(name = "__definition", hide = true)]
     Definition,
+    /// Makes runs of a program for the library that asks for them
+    #[command(name = unrack_compare::RUNS_VERB, hide = true)]
+    Runs,
     /// Touches memory in a circle; `unrack` runs it to find out what its own pager costs
     #[command(name = "__touch", hide = true)]
     Touch(touch::Args),
@@ -190,7 +195,7 @@ fn begin(verb: &Verb) -> Result<Begun, Failure> {
             Ok(Begun::default())
         }
         Verb::Run(args) => Ok(Begun { seat: unrack_paging::take_seat(&args.command)?, undo: None }),
-        Verb::Compare(_) | Verb::Map(_) | Verb::Lines(_) => {
+        Verb::Compare(_) | Verb::Map(_) | Verb::Lines(_) | Verb::Runs => {
             unrack_paging::stand_guard()?;
             Ok(Begun::default())
         }
@@ -230,6 +235,7 @@ fn run_verb(verb: Verb, undo: Option<Undo>, seat: Option<&ProgramSeat>) -> Resul
         Verb::Man(args) => man::main(args),
         Verb::Completions(args) => completions::main(args),
         Verb::Definition => definition::main(),
+        Verb::Runs => runs::main(),
         Verb::Touch(args) => touch::main(args),
         Verb::TouchSwap(args) => args.main(),
     }

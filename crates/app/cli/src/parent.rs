@@ -1,15 +1,13 @@
 //! End of the command with the program that started it, such as a Python that is killed.
 
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
-
-/// Variable by which a program asks that the command ends with it; its value is the program's process number. Processes that
-/// inherit the variable have another parent, and ignore it.
-pub(crate) const PARENT: &str = "UNRACK_PARENT";
+use unrack_compare::PARENT_VARIABLE;
 
 /// Has the kernel send SIGTERM to this process when its parent ends, if the parent asked for that. Call this first: the
 /// parent may end at any time.
 pub(crate) fn end_with_it() {
-    let asked = std::env::var(PARENT).ok().and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
+    let asked =
+        std::env::var(PARENT_VARIABLE).ok().and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
     if asked.is_none() || getppid() != asked {
         return;
     }

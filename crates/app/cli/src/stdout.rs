@@ -15,6 +15,12 @@ pub(crate) fn print_answer(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Prints an answer as JSON.
+pub(crate) fn print_json(answer: &impl serde::Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(answer).map_err(|why| Failure::Failed(why.to_string()))?;
+    print(&(text + "\n"))
+}
+
 fn coloured(text: &str) -> String {
     let line = |line: &str| {
         let found = COLOURS.iter().find(|(word, _)| line.starts_with(word));

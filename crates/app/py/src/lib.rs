@@ -1,10 +1,11 @@
-//! Module `unrack._native`: scenarios, simulations and sweeps for Python, which wraps them in the package `unrack`.
+//! Module `unrack._native`: questions about programs, scenarios, simulations and sweeps for Python, which wraps them in the package `unrack`.
 //!
 //! | module | does |
 //! |---|---|
 //! | [`source`] | a scenario as it is named: checked, explained, drawn, simulated |
 //! | [`simulation`] | results of one simulation |
 //! | [`grid`] | points of a sweep, run here or one by one elsewhere, and kept in a folder |
+//! | [`questions`] | what far memory does to a program: asked here, and run by the command |
 //! | [`table`] | tables through Arrow's C interface |
 //! | [`waiting`] | long work without the interpreter lock, with progress, that Ctrl-C ends |
 //! | [`errors`] | errors as exceptions of `unrack.errors` |
@@ -14,6 +15,7 @@
 
 mod errors;
 mod grid;
+mod questions;
 mod simulation;
 mod source;
 mod table;
@@ -28,6 +30,8 @@ mod unrack_native {
 
     #[pymodule_export]
     use super::grid::Grid;
+    #[pymodule_export]
+    use super::questions::{compare, map};
     #[pymodule_export]
     use super::simulation::Simulation;
     #[pymodule_export]

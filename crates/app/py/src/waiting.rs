@@ -43,6 +43,11 @@ impl Gauge {
         self.check();
     }
 
+    /// Returns what becomes true when the work is to stop.
+    pub(crate) fn stops(&self) -> &AtomicBool {
+        &self.stops
+    }
+
     /// Does not return if the work is to stop. A thread that unwinds already does stop: a second unwinding would abort.
     pub(crate) fn check(&self) {
         if self.stops.load(Ordering::Relaxed) && !std::thread::panicking() {

@@ -1,8 +1,7 @@
 //! `unrack lines calibrate`: caches, latencies and bandwidths of this machine.
 
-use super::failed;
 use crate::failure::{Failure, say};
-use crate::stdout::print;
+use crate::stdout::{print, print_json};
 use std::process::ExitCode;
 use unrack_lines_run::calibrate::MachineCalibration;
 
@@ -23,11 +22,11 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode, Failure> {
         Some(kept) => kept,
         None => {
             say("measuring this machine for about a quarter of a minute");
-            super::measured()?
+            unrack_compare::measure_machine()?
         }
     };
     match args.json {
-        true => print(&(serde_json::to_string_pretty(&calibration).map_err(failed)? + "\n"))?,
+        true => print_json(&calibration)?,
         false => print(&calibration.to_string())?,
     }
     Ok(ExitCode::SUCCESS)

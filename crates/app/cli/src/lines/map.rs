@@ -1,13 +1,12 @@
 //! `unrack lines map`: slowdown over latency, share of near memory and placement, from one instrumented run.
 
-use super::placed::Placed;
-use super::recorder;
-use super::run::{Question, answer};
-use crate::failure::{Failure, say};
+use super::written::write;
+use crate::failure::Failure;
+use crate::steps::{SaidSteps, asking};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use unrack_paging::Input;
+use unrack_compare::{AskedPlacements, LinesQuestion};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -23,16 +22,12 @@ pub(crate) struct Args {
 }
 
 /// Runs `unrack lines map`. The program runs several times, each time with the same input.
-pub(crate) fn main(args: &Args) -> Result<ExitCode, Failure> {
-    let tools = recorder()?;
-    let calibration = super::calibrated(say)?;
-    say("measuring the footprint");
-    let input = Input::repeatable()?;
-    let placed = Placed::map(super::footprint(&args.command, &input)?)?;
-    say("native run, whose output is discarded");
-    let native = Some(super::natively(&args.command, &input)?);
-    say("instrumented run");
-    let json = args.json.as_deref();
-    let question = Question { command: &args.command, seed: args.seed, json, native, input };
-    answer(question, &placed, &tools, &calibration)
+pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
+    let question = LinesQuestion {
+        command: args.command,
+        placements: AskedPlacements::All,
+        seed: args.seed,
+        once: false,
+    };
+    write(&question.ask(asking(&SaidSteps))?, args.json.as_deref())
 }

@@ -1,4 +1,4 @@
-//! `unrack run`: one program with part of its memory remote.
+//! `unrack run`: one program with part of its memory remote. What it does is in [`unrack_compare`].
 
 mod borrowed;
 mod outputs;
@@ -11,14 +11,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use summary::{Ran, Summary};
-use unrack_build::build;
-use unrack_paging::{
-    CaptureTo, CheckedProgram, Delay, FaultMode, Input, MachineCounters, MachineLoad, MemoryNode,
-    OutputTarget, ProgramSeat, RemoteNode, RunSetup, SMALLEST_LOCAL, Weighing, calibrate_undisturbed,
-    footprint, local_bytes, measure,
-};
-use unrack_record::Started;
+use summary::lines;
+use unrack_compare::{AskedDelay, BorrowQuestion, RunQuestion};
+use unrack_paging::{FaultMode, MemoryNode, ProgramSeat};
 use unrack_units::{Bytes, Rate, Share, Time};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -115,59 +110,16 @@ pub(crate) struct Args {
     pub(crate) command: Vec<OsString>,
 }
 
-const USUAL_LATENCY: Time = Time::from_us(3);
-const USUAL_BANDWIDTH: Rate = Rate::from_gbps(100);
-
 /// Runs `unrack run`.
-pub(crate) fn main(mut args: Args, seat: Option<&ProgramSeat>) -> Result<ExitCode, Failure> {
-    if let Some(pid) = args.pid {
-        return borrowed::main(&args, pid);
-    }
-    let started = Started::now(build());
-    let mut job = CheckedProgram::prepare(&args.command)?;
-    let mode = if args.fast { FaultMode::Fast } else { FaultMode::Blocking };
-    mode.check()?;
-    let delay = args.delay()?;
-    let capture = args.capture.as_deref().map(Target::check_file).transpose()?;
+pub(crate) fn main(args: Args, seat: Option<&ProgramSeat>) -> Result<ExitCode, Failure> {
     let json = args.json.as_deref().map(Target::check).transpose()?;
-    let policy = args.protection.policy();
-    args.remote.as_mut().map(|node| node.protect(&policy)).transpose()?;
-    let weighing = args.weigh(&mut job)?;
-    let footprint = args.footprint.or(weighing.map(|weighing| weighing.footprint.bytes()));
-    let local = args.local_bytes(footprint)?;
-    if let Some(node) = &args.remote {
-        node.greet(args.page_timeout)?;
+    if let Some(pid) = args.pid {
+        return borrowed::main(&args.borrowed(pid), json.as_ref());
     }
-    let (calibration, disturbance) = calibrate_undisturbed(mode, None)?;
-    let capture = capture.as_deref().map(|path| CaptureTo { path, native_s: None });
-    let node = args.remote.as_ref().map(|at| RemoteNode { at, page_timeout: args.page_timeout });
-    let (seed, output) = (args.seed, OutputTarget::Inherited);
-    let setup = RunSetup {
-        local,
-        footprint,
-        delay: &delay,
-        calibration,
-        seed,
-        capture,
-        node,
-        output,
-        until: None,
-        seat,
-        grace: args.grace,
-        read_ahead: args.read_ahead,
-    };
-    let program = seat.map(ProgramSeat::pid);
-    let before = MachineCounters::with(program);
-    let report = measure(&job, &setup)?;
-    let load = MachineLoad::between(&before, &MachineCounters::with(program));
-    let disturbance = disturbance.or_else(|| load.disturbance());
-    let summary =
-        Summary::new(&args, &started, Ran::from_run(&args, &job, &setup, (weighing, disturbance), &report));
-    if let Some(target) = json {
-        target.write_json(&summary)?;
-    }
-    summary.lines().iter().for_each(|line| say(line));
-    Ok(ExitCode::from(report.status.code()))
+    let answer = args.question()?.ask(seat)?;
+    json.iter().try_for_each(|target| target.write_json(&answer))?;
+    lines(&answer).iter().for_each(|line| say(line));
+    Ok(ExitCode::from(answer.exit_status.unwrap_or_default()))
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -185,36 +137,42 @@ fn page_timeout(text: &str) -> Result<Duration, String> {
 }
 
 impl Args {
-    fn delay(&self) -> Result<Delay, Failure> {
-        if let Some(path) = &self.completions {
-            return Ok(Delay::drawn(path, self.bandwidth)?);
-        }
-        let (latency, bandwidth) = match self.remote {
-            Some(_) => (Time::ZERO, Rate::from_bps(0)),
-            None => (USUAL_LATENCY, USUAL_BANDWIDTH),
-        };
-        Ok(Delay::constant(self.latency.unwrap_or(latency), self.bandwidth.unwrap_or(bandwidth)))
+    fn question(self) -> Result<RunQuestion, Failure> {
+        let (delay, policy) = (self.delay(), self.protection.policy());
+        let capture = self.capture.as_deref().map(Target::check_file).transpose()?;
+        let mut remote = self.remote;
+        remote.as_mut().map(|node| node.protect(&policy)).transpose()?;
+        Ok(RunQuestion {
+            command: self.command,
+            local: self.local,
+            footprint: self.footprint,
+            remembers: !self.no_cache,
+            delay,
+            seed: self.seed,
+            mode: if self.fast { FaultMode::Fast } else { FaultMode::Blocking },
+            remote,
+            page_timeout: self.page_timeout,
+            capture,
+            read_ahead: self.read_ahead,
+            grace: self.grace,
+        })
     }
 
-    /// Returns the local memory: at least [`SMALLEST_LOCAL`], of however small a program it is a share.
-    fn local_bytes(&self, footprint: Option<Bytes>) -> Result<Bytes, Failure> {
-        match (self.local, footprint) {
-            (share @ Share::Fraction(_), Some(footprint)) => Ok(share.of(footprint).max(SMALLEST_LOCAL)),
-            (size, _) => Ok(local_bytes(size, Bytes::ZERO)?),
+    fn borrowed(&self, pid: u32) -> BorrowQuestion {
+        BorrowQuestion {
+            pid,
+            with_children: self.tree,
+            local: self.local,
+            delay: self.delay(),
+            seed: self.seed,
+            time: self.time,
         }
     }
 
-    /// Determines the footprint, which only a share needs. A native run for it must not consume the program's input.
-    fn weigh(&self, job: &mut CheckedProgram) -> Result<Option<Weighing>, Failure> {
-        if matches!(self.local, Share::Size(_)) || self.footprint.is_some() {
-            return Ok(None);
+    fn delay(&self) -> AskedDelay {
+        match self.completions.clone() {
+            Some(completions) => AskedDelay::Drawn { completions, bandwidth: self.bandwidth },
+            None => AskedDelay::Constant { latency: self.latency, bandwidth: self.bandwidth },
         }
-        job.input = Input::repeatable()?;
-        let weighing = footprint(job, (!self.no_cache).then(build).as_ref())?;
-        weighing.footprint.check()?;
-        if let Input::Empty = job.input {
-            job.input = Input::Inherited;
-        }
-        Ok(Some(weighing))
     }
 }

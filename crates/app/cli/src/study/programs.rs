@@ -1,7 +1,6 @@
 //! Runs of a study's programs: each is a command of its own, whose run folder and answer are kept.
 
 use crate::failure::{Failure, say};
-use crate::lines::native;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::ffi::OsString;
@@ -170,10 +169,10 @@ fn natively(program: &StudyProgram, build: &Path, out: &Path) -> Result<Value, F
     command.extend(program.command.iter().map(OsString::from));
     let mut runs = Vec::new();
     for _ in 0..program.repeat.unwrap_or(1) {
-        match native::run(&command, &Input::Empty, Some(&out.join("output")), None) {
+        match unrack_compare::native_run(&command, &Input::Empty, Some(&out.join("output")), None) {
             Ok(run) => runs.push(run),
-            Err(Failure::Failed(why)) => return Ok(withheld("failed", why)),
-            Err(other) => return Err(other),
+            Err(unrack_compare::Error::Failed(why)) => return Ok(withheld("failed", why)),
+            Err(other) => return Err(other.into()),
         }
     }
     let median = |of: fn(&TimedRun) -> f64| {

@@ -2,10 +2,10 @@
 
 use super::GridArgs;
 use crate::failure::Failure;
-use crate::parent::PARENT;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use unrack_compare::PARENT_VARIABLE;
 use unrack_grid::{ScenarioOrigin, ScenarioSource};
 
 /// Runs the points that the folder lacks on a cluster, and keeps them there.
@@ -26,7 +26,7 @@ pub(super) fn run(
         ScenarioOrigin::Text { text, .. } => Some(text.as_str()),
         ScenarioOrigin::File(_) => None,
     };
-    command.env(PARENT, std::process::id().to_string());
+    command.env(PARENT_VARIABLE, std::process::id().to_string());
     command.stdin(if text.is_some() { Stdio::piped() } else { Stdio::null() });
     let failed = |why: std::io::Error| Failure::Failed(format!("cannot run {}: {why}", python.display()));
     let mut child = command.spawn().map_err(failed)?;

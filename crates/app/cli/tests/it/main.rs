@@ -3,6 +3,7 @@
 
 mod agent;
 mod ahead;
+mod apart;
 mod common;
 mod compare;
 mod desk;

@@ -1,0 +1,14 @@
+//! Answer of `unrack lines run` and `unrack lines map`, as it is written.
+
+use crate::failure::Failure;
+use crate::stdout::print_answer;
+use std::path::Path;
+use std::process::ExitCode;
+use unrack_record::{LinesSummary, write_json};
+
+/// Writes an answer to a file, if one is named, and prints it.
+pub(super) fn write(summary: &LinesSummary, json: Option<&Path>) -> Result<ExitCode, Failure> {
+    json.map(|path| write_json(path, summary)).transpose()?;
+    print_answer(&unrack_report::lines_text(summary))?;
+    Ok(ExitCode::SUCCESS)
+}

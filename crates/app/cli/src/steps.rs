@@ -1,0 +1,112 @@
+//! Progress of a question: the current step and about how long the rest will take, as a line with a bar on a terminal, or as
+//! messages.
+
+use crate::failure::say;
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use std::cell::OnceCell;
+use std::fmt::Write;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use unrack_compare::{Asking, StepProgress, TimeLeft};
+
+/// Returns the caller of a question with this progress. Nothing cancels it: signals end the command.
+pub(crate) fn asking(progress: &dyn StepProgress) -> Asking<'_> {
+    static NEVER: AtomicBool = AtomicBool::new(false);
+    Asking::here(progress, &NEVER)
+}
+
+/// Bar on a terminal, nothing elsewhere. It is drawn from the first step on.
+#[derive(Default)]
+pub(crate) struct StepBar(OnceCell<Drawn>);
+
+struct Drawn {
+    bar: ProgressBar,
+    /// Time of the steps to come, once it is known.
+    left: Arc<Mutex<Option<TimeLeft>>>,
+}
+
+const LOOK: &str = "{bar:24} {msg} [{elapsed}{left}]";
+/// Length of the bar.
+const WHOLE: f64 = 1000.0;
+
+impl Drawn {
+    fn new() -> Drawn {
+        let left = Arc::new(Mutex::new(None));
+        let shown = left.clone();
+        let show = move |_: &ProgressState, to: &mut dyn Write| {
+            let left: Option<TimeLeft> = *shown.lock().unwrap_or_else(PoisonError::into_inner);
+            // A line that cannot be shown does no harm.
+            let _ = to.write_str(&text(left, Instant::now()));
+        };
+        let bar = ProgressBar::new(WHOLE as u64);
+        let style = ProgressStyle::with_template(LOOK).expect("the template is ours");
+        bar.set_style(style.with_key("left", show));
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Drawn { bar, left }
+    }
+}
+
+impl StepProgress for StepBar {
+    fn begin(&self, step: &str) {
+        self.0.get_or_init(Drawn::new).bar.set_message(step.to_string());
+    }
+
+    fn time_left(&self, left: &TimeLeft) {
+        let drawn = self.0.get_or_init(Drawn::new);
+        *drawn.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(*left);
+        if left.is_whole {
+            let elapsed_s = drawn.bar.elapsed().as_secs_f64();
+            let whole_s = (elapsed_s + left.seconds).max(f64::MIN_POSITIVE);
+            drawn.bar.set_position((WHOLE * elapsed_s / whole_s) as u64);
+        }
+    }
+
+    fn say(&self, text: &str) {
+        say(text);
+    }
+
+    fn finish(&self) {
+        if let Some(drawn) = self.0.get() {
+            drawn.bar.finish_and_clear();
+        }
+    }
+}
+
+fn text(left: Option<TimeLeft>, now: Instant) -> String {
+    let left_s = left.and_then(|left| left.seconds_from(now));
+    left_s.map_or(String::new(), |left_s| format!(", about {} s left", left_s.max(1.0).round()))
+}
+
+/// A message for every step: for commands whose program writes to this terminal.
+pub(crate) struct SaidSteps;
+
+impl StepProgress for SaidSteps {
+    fn begin(&self, step: &str) {
+        say(step);
+    }
+
+    fn say(&self, text: &str) {
+        say(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_time_is_left_than_the_budget_has() {
+        let now = Instant::now();
+        let left = |is_whole, seconds| {
+            let until = now.checked_add(Duration::from_secs(seconds));
+            text(Some(TimeLeft { seconds: 260.0, since: now, until, is_whole }), now)
+        };
+        assert_eq!(left(true, 300), ", about 260 s left");
+        assert_eq!(
+            (left(true, 90).as_str(), left(true, 0).as_str()),
+            (", about 90 s left", ", about 1 s left")
+        );
+        assert_eq!((left(false, 300), text(None, now)), (String::new(), String::new()));
+    }
+}

@@ -1,0 +1,26 @@
+//! `unrack __touch-swap`: the program with which the cost of the kernel's faults is measured; see [`unrack_swap::touch`].
+
+use crate::failure::Failure;
+use std::io::Read;
+use std::process::ExitCode;
+use unrack_swap::touch::touch;
+
+/// Arguments of the hidden verb.
+#[derive(clap::Args)]
+pub(crate) struct TouchArgs {
+    #[arg(long)]
+    pages: usize,
+    #[arg(long)]
+    threads: usize,
+}
+
+impl TouchArgs {
+    /// Touches pages with the contents that stdin gives, and prints the times.
+    pub(crate) fn main(self) -> Result<ExitCode, Failure> {
+        let mut contents = Vec::new();
+        let read = std::io::stdin().read_to_end(&mut contents);
+        let touched = read.and_then(|_| touch(self.pages, self.threads, &contents, std::io::stdout()));
+        touched.map_err(|why| Failure::Failed(why.to_string()))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,119 @@
+//! Measurements of the program itself: native runs, the captured run, and runs at injected delays.
+
+use super::simulated::Simulator;
+use crate::error::Error;
+use crate::runs::conclusion::Conclusion;
+use crate::runs::survey::{Survey, undelayed};
+use crate::runs::task::{DISTURBED, Done, Task};
+use unrack_paging::local_bytes;
+use unrack_paging::quality::{self, OtherShare};
+use unrack_record::{Runs, Warning};
+use unrack_units::{Bytes, Share};
+
+pub(super) struct Measured {
+    pub native: Result<Runs, Warning>,
+    /// Native run time that sets the pace of replays, in seconds: of disturbed runs, if there are no others.
+    pub pace_s: f64,
+    pub footprint: Bytes,
+    pub local: Bytes,
+    /// Pager's cost per fetch, in ns; `None` if other work disturbed its measurement.
+    pub floor_ns: Option<f64>,
+    /// The captured run; `None` if the budget had no time for it.
+    pub captured: Option<Done>,
+    /// Reason why numbers that depend on this machine are rough.
+    pub rough: Option<Warning>,
+    pub conclusion: Conclusion,
+    /// Shares of the footprint other than the requested one, with the fetches of a run at each.
+    pub other_shares: Vec<(f64, u64)>,
+}
+
+/// Local shares whose fetches are counted to answer "how much local memory is enough?".
+const SHARES: [f64; 3] = [0.4, 0.6, 0.8];
+
+/// Time of a fetch, in ns, at which more runs have to make the answer sure: the 5 us of DDC's target.
+const USUAL_NS: f64 = 5_000.0;
+
+/// Returns the local memory that was asked for, of a program that has been run once.
+pub(super) fn local(survey: &Survey, share: Share) -> Result<Bytes, Error> {
+    Ok(local_bytes(share, survey.footprint())?)
+}
+
+/// Makes all runs, and has the simulator predict its time.
+pub(super) fn measure(survey: &Survey, local: Bytes, simulator: &Simulator) -> Result<Measured, Error> {
+    survey.capture(local)?;
+    simulator.predict(survey)?;
+    let footprint = survey.footprint();
+    let other = |share: f64| Bytes::new((share * footprint.get() as f64) as u64);
+    let others: Vec<_> = SHARES
+        .into_iter()
+        .map(|share| (share, other(share)))
+        .filter(|(_, bytes)| is_other(*bytes, local))
+        .collect();
+    survey.inject(&[local], &others.iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>())?;
+    survey.make_surer(&[local], USUAL_NS)?;
+    let made = |(share, bytes): &(f64, Bytes)| Some((*share, survey.kept.get(undelayed(*bytes))?));
+    let others: Vec<(f64, Done)> = others.iter().filter_map(made).collect();
+    let conclusion = advised(survey.conclude(local), survey.pace_s(), &others);
+    let native = survey.native();
+    let rough = conclusion.rough.clone().or_else(|| captured_doubt(survey, undelayed(local)));
+    let rough = rough.or_else(|| native.as_ref().err().filter(|why| why.key == DISTURBED).cloned());
+    let cost = survey.kept.cost().filter(|(_, is_disturbed)| !is_disturbed);
+    Ok(Measured {
+        native: survey.any_native(),
+        pace_s: survey.pace_s(),
+        footprint,
+        local,
+        floor_ns: cost.map(|(cost, _)| cost.floor_ns),
+        captured: survey.kept.get(undelayed(local)),
+        rough,
+        conclusion,
+        other_shares: others.iter().map(|(share, done)| (*share, done.fetches)).collect(),
+    })
+}
+
+/// Adds to a conclusion that is withheld at which of other shares to ask.
+fn advised(conclusion: Conclusion, native_s: f64, others: &[(f64, Done)]) -> Conclusion {
+    let other = |(share, done): &(f64, Done)| OtherShare { share: *share, run_s: done.wall_s };
+    let others: Vec<OtherShare> = others.iter().filter(|(_, done)| !done.not_away).map(other).collect();
+    let withheld = conclusion.withheld.map(|why| quality::with_share(why, native_s, &others));
+    Conclusion { withheld, ..conclusion }
+}
+
+fn is_other(bytes: Bytes, asked: Bytes) -> bool {
+    bytes > asked && bytes >= unrack_paging::SMALLEST_LOCAL
+}
+
+/// Returns the warning that other work disturbed the captured run, if it did.
+fn captured_doubt(survey: &Survey, captured: Task) -> Option<Warning> {
+    let is_disturbed = survey.kept.get(captured).is_some() && !survey.kept.has(captured);
+    let text = format!(
+        "ROUGH: other work disturbed the captured run ({}), whose pace the simulated fetches have: run it again on an idle machine, or \
+         give a larger --budget, within which to wait for one",
+        survey.last_reason()
+    );
+    is_disturbed.then(|| Warning::new("rough", text))
+}
+
+impl Measured {
+    /// Returns why the captured run is not simulated, if so: it needs its pace, and the pace of native runs. Those of disturbed runs
+    /// make it rough.
+    pub(super) fn traffic_doubt(&self) -> Option<Warning> {
+        if self.captured.is_none() {
+            let text = "the budget left no time for the captured run: give a larger --budget";
+            return Some(Warning::new("budget", text));
+        }
+        self.native.as_ref().err().cloned()
+    }
+
+    /// Returns warnings beyond those about the runs themselves.
+    pub(super) fn doubts(&self) -> Vec<Warning> {
+        let mut doubts = Vec::new();
+        if let Some(Done { fetches, .. }) = self.captured.filter(|captured| captured.fetches < 1000) {
+            let text =
+                format!("only {fetches} fetches: this program hardly needs more than its local memory");
+            doubts.push(Warning::new("few-fetches", text));
+        }
+        doubts.extend(self.conclusion.withheld.clone());
+        doubts
+    }
+}

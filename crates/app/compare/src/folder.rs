@@ -1,0 +1,19 @@
+//! Run folders of answers.
+
+use crate::error::{Error, failed};
+use std::path::{Path, PathBuf};
+use unrack_record::{Purpose, RunFolder};
+use unrack_report::{RecordedRun, Report};
+
+/// Creates or takes over the folder, before an hour of work is lost. A folder in the way is bad usage.
+pub(crate) fn create(path: &Path, purpose: &Purpose, replace: bool) -> Result<RunFolder, Error> {
+    RunFolder::create(path, purpose, replace).map_err(|why| Error::Usage(why.to_string()))
+}
+
+/// Writes the report about a folder whose other files are complete, and returns its path.
+pub(crate) fn report(out: &Path, folder: &RunFolder) -> Result<PathBuf, Error> {
+    let report = folder.path("report.html");
+    let run = RecordedRun::read(out).map_err(failed)?;
+    Report::from_runs(vec![run]).write(&report).map_err(failed)?;
+    Ok(report)
+}

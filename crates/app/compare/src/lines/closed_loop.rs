@@ -1,0 +1,261 @@
+//! Requests of recorded windows for a simulated network, and the way back from its completion times to cycles.
+//!
+//! ```text
+//! windows of the threads that the run waits for --at the fabric's unloaded latency--> requests and what each waits for
+//!     --every compute blade, at once--> completion time of each --the same windows again--> cycles
+//! ```
+//! Near memory's latency is the memory's own: it comes on top of what the fabric takes, on a memory blade.
+//!
+//! The delay of the run is that of the curve at the unloaded latency, from all windows, times a ratio from the windows that
+//! were simulated: their delay in the closed loop over that at the unloaded latency. Both delays of a window are nearly
+//! proportional, so few windows give a narrow interval (Cochran, *Sampling Techniques*, 3rd ed., 1977, section 12.8, ratio
+//! estimation in double sampling).
+
+use super::estimate::Estimate;
+use super::instrumented::Instrumented;
+use super::machine::Machine;
+use super::model::Model;
+use super::windows::{NEAR, at_once};
+use crate::error::{Error, failed};
+use unrack_lines::core::{
+    After, FarRequests, LineRequest, NearPages, WindowCycles, WindowRequests, WindowSample,
+};
+use unrack_lines::recording::Blocks;
+use unrack_lines::summary::Summary;
+use unrack_lines::window::RecordedWindow;
+use unrack_units::Time;
+use unrack_workload::lines::{Dependence, LineMessage, LineTrace, LineWindow};
+
+/// Most windows that are simulated: what an interval of some percent takes, and what fits memory.
+const WINDOWS: usize = 256;
+/// Compute blades whose completion times are taken back into the core.
+const REPLICAS: u32 = 4;
+
+/// Windows of a run that are put on a network.
+pub(crate) struct ClosedLoop<'a> {
+    model: &'a Model,
+    pages: NearPages,
+    programs: Vec<Program>,
+}
+
+/// Windows of one program.
+struct Program {
+    /// Index of its record.
+    record: usize,
+    /// Threads of the program that run at once.
+    at_once: f64,
+    /// Instructions that a window stands for, by thread.
+    periods: Vec<u64>,
+    blocks: Blocks,
+    windows: Vec<Chosen>,
+}
+
+/// Window that is put on a network.
+struct Chosen {
+    /// Number of the trace's thread that has it.
+    lane: usize,
+    window: RecordedWindow,
+}
+
+/// Requests of all windows at one latency of the fabric, and where they were found.
+pub(crate) struct Traced {
+    pub trace: LineTrace,
+    pub found: Found,
+}
+
+/// Windows that a trace is made of.
+pub(crate) struct Found {
+    /// Windows in the order of the trace.
+    order: Vec<Place>,
+    /// Number of the fabric, in the order of the last curve's latencies.
+    fabric: usize,
+}
+
+/// Window of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    program: usize,
+    window: usize,
+    /// Index of its first request in the trace.
+    first: usize,
+    requests: usize,
+}
+
+impl<'a> ClosedLoop<'a> {
+    /// Takes windows of the programs that the run waits for, evenly apart.
+    ///
+    /// # Errors
+    /// If a recording is damaged.
+    pub(crate) fn new(run: &Instrumented, model: &'a Model) -> Result<ClosedLoop<'a>, Error> {
+        let records: Vec<usize> = model.delays.threads.iter().map(|thread| thread.record).collect();
+        let summary = |record: usize| &run.processes()[record].summary;
+        let all: u64 = records.iter().map(|record| summary(*record).sample.windows).sum();
+        let stride = (all as usize).div_ceil(WINDOWS).max(1);
+        let (mut programs, mut number) = (Vec::new(), 0usize);
+        for record in records {
+            let Some(mut reader) = run.processes()[record].open()? else { continue };
+            let summary = summary(record);
+            let ranks = ranks(summary);
+            let mut windows = Vec::new();
+            while let Some(mut window) = reader.next_window().map_err(failed)? {
+                if number.is_multiple_of(stride) {
+                    let lane = ranks.get(window.thread as usize).copied().unwrap_or(0);
+                    model.marks.mark(record, &mut window);
+                    windows.push(Chosen { lane, window });
+                }
+                number += 1;
+            }
+            let periods = summary.threads.iter().map(|thread| thread.period).collect();
+            let at_once = at_once(summary);
+            programs.push(Program { record, at_once, periods, blocks: reader.into_blocks(), windows });
+        }
+        let pages = model.fabrics().pages;
+        Ok(ClosedLoop { model, pages, programs })
+    }
+
+    /// Returns the requests of the windows on a fabric: at most about `most`, of windows evenly apart.
+    ///
+    /// # Errors
+    /// If a latency is out of range, or requests contradict each other.
+    pub(crate) fn traced(&self, fabric: usize, most: usize) -> Result<Traced, Error> {
+        let mut all: Vec<(Place, usize, WindowRequests)> = Vec::new();
+        for (number, program) in self.programs.iter().enumerate() {
+            let mut core = self.core(program, fabric)?;
+            for (index, Chosen { lane, window }) in program.windows.iter().enumerate() {
+                let requests = core.trace(window, program.blocks.all());
+                let place =
+                    Place { program: number, window: index, first: 0, requests: requests.requests.len() };
+                all.push((place, *lane, requests));
+            }
+        }
+        let sum: usize = all.iter().map(|(place, ..)| place.requests).sum();
+        let stride = sum.div_ceil(most.max(1)).max(1);
+        let mut threads: Vec<Vec<(Place, LineWindow)>> = Vec::new();
+        for (place, lane, requests) in all.into_iter().step_by(stride) {
+            threads.resize_with(threads.len().max(lane + 1), Vec::new);
+            threads[lane].push((place, with_memory(&requests, &self.model.machine)));
+        }
+        let mut order: Vec<Place> = threads.iter().flatten().map(|(place, _)| *place).collect();
+        let mut first = 0;
+        for place in &mut order {
+            place.first = first;
+            first += place.requests;
+        }
+        let windows =
+            |thread: Vec<(Place, LineWindow)>| thread.into_iter().map(|(_, window)| window).collect();
+        let threads: Vec<Vec<LineWindow>> = threads.into_iter().map(windows).collect();
+        Ok(Traced { trace: LineTrace::new(&threads).map_err(failed)?, found: Found { order, fabric } })
+    }
+
+    /// Returns the delay of the run in seconds, with the fabric's completion time of each request: that of request `n` on
+    /// compute blade `r` is `completion(r, n)`.
+    ///
+    /// # Errors
+    /// If a latency is out of range.
+    pub(crate) fn delay_s(
+        &self,
+        found: &Found,
+        replicas: u32,
+        completion: impl Fn(u32, usize) -> Option<Time>,
+    ) -> Result<Estimate, Error> {
+        let unloaded_s = self.model.fabric_delay_s(found.fabric);
+        let mut windows = Vec::new();
+        for (number, program) in self.programs.iter().enumerate() {
+            let mut core = self.core(program, found.fabric)?;
+            for place in found.order.iter().filter(|place| place.program == number) {
+                let window = &program.windows[place.window].window;
+                let Some(known) = self.model.window(program.record, window) else { continue };
+                let taken = replicas.min(REPLICAS);
+                let cycles = (0..taken).map(|replica| {
+                    let latency = |request| self.latency(found, completion(replica, place.first + request));
+                    let latencies: Vec<f32> = (0..place.requests).map(latency).collect();
+                    core.replay(window, program.blocks.all(), &latencies)
+                });
+                let cycles = cycles.sum::<f64>() / f64::from(taken);
+                let lane = self.model.fabric_lane(found.fabric);
+                let delays = [known.cycles[lane], cycles].map(|cycles| cycles - known.cycles[NEAR]);
+                let period = program.periods.get(window.thread as usize).copied().unwrap_or(1);
+                let weighted = delays.map(|cycles| cycles * period as f64);
+                windows.push(WindowCycles { cycles: weighted.into(), ..known.clone() });
+            }
+        }
+        // Where no window has a far line, or only one has, the curve is all that is known.
+        let ratio = WindowSample::new(&windows).slowdown(1, 0).map(Estimate::from);
+        Ok(ratio.map_or(unloaded_s, |ratio| unloaded_s.product(ratio)))
+    }
+
+    /// Returns the latency of a line in cycles. One that never came, as a write-back whose blade failed, takes what it would
+    /// unloaded.
+    fn latency(&self, found: &Found, completion: Option<Time>) -> f32 {
+        let machine = &self.model.machine;
+        let unloaded_ns = self.model.fabrics().far_ns[found.fabric];
+        machine.cycles(completion.map_or(unloaded_ns, |time| machine.near_ns + time.as_ns_f64()))
+    }
+
+    fn core(&self, program: &Program, fabric: usize) -> Result<FarRequests, Error> {
+        let far_ns = self.model.fabrics().far_ns[fabric];
+        let lane = self.model.machine.lane(self.pages, far_ns, program.at_once);
+        FarRequests::new(&self.model.machine.core, lane).map_err(failed)
+    }
+}
+
+/// Returns requests as the simulator takes them: what waits for a line also waits for the memory.
+fn with_memory(requests: &WindowRequests, machine: &Machine) -> LineWindow {
+    let memory_ps = (machine.near_ns * 1000.0).round() as u64;
+    let when = |after: After| Dependence {
+        after: after.request,
+        gap: Time::from_ps(after.gap_ps + if after.request.is_some() { memory_ps } else { 0 }),
+    };
+    let message = |one: &LineRequest| LineMessage {
+        when: when(one.after),
+        address: one.address,
+        is_write_back: one.is_write_back,
+    };
+    LineWindow { requests: requests.requests.iter().map(message).collect(), end: when(requests.end) }
+}
+
+/// Returns the rank of each thread of a program by its instructions, most first: threads of one rank of programs that run one
+/// after another are one thread of the trace.
+fn ranks(summary: &Summary) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..summary.threads.len()).collect();
+    order.sort_by_key(|thread| std::cmp::Reverse(summary.threads[*thread].instructions));
+    let mut ranks = vec![0; order.len()];
+    for (rank, thread) in order.into_iter().enumerate() {
+        ranks[thread] = rank;
+    }
+    ranks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::machine::tests::machine;
+    use super::*;
+
+    #[test]
+    fn what_waits_for_a_line_waits_for_the_memory_too() {
+        let request = |request: Option<u32>, gap_ps| LineRequest {
+            after: After { request, gap_ps },
+            address: 64,
+            is_write_back: false,
+        };
+        let requests = WindowRequests {
+            requests: vec![request(None, 5_000), request(Some(0), 7_000)],
+            end: After { request: Some(1), gap_ps: 0 },
+        };
+        let window = with_memory(&requests, &machine());
+        let gaps: Vec<u64> = window.requests.iter().map(|request| request.when.gap.as_ns()).collect();
+        assert_eq!((gaps, window.end.gap.as_ns()), (vec![5, 107], 100));
+        // A chain on a network of 30 ns takes what the core says of a latency of 130.
+        let trace = LineTrace::new(&[vec![window]]).unwrap();
+        assert_eq!(trace.window_time_at(0, Time::from_ns(30)), Time::from_ns(5 + 130 + 7 + 130));
+    }
+
+    #[test]
+    fn the_longest_thread_is_the_first_of_a_trace() {
+        let thread =
+            |instructions| unrack_lines::summary::ThreadSummary { instructions, ..Default::default() };
+        let threads = [5, 100, 20].map(thread).into();
+        let summary = Summary { threads, ..super::super::model::tests::summary(1, 0, 1) };
+        assert_eq!(ranks(&summary), [2, 0, 1]);
+    }
+}

@@ -1,0 +1,425 @@
+//! Placements that a question is about: which pages are near.
+//!
+//! Most are decided where misses happen, by the recorder. The hottest pages, and the memory of a name, are known when the run
+//! has ended: windows are marked with them as they are read.
+
+use super::instrumented::Instrumented;
+use crate::error::Error;
+use unrack_lines::core::NearPages;
+use unrack_lines::heat::Hottest;
+use unrack_lines::placement::PagePlacement;
+use unrack_lines::window::RecordedWindow;
+use unrack_units::nearest::hint;
+use unrack_units::{Bytes, Share};
+
+/// Rule by which pages come into near memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlacementRule {
+    /// No page is near.
+    AllFar,
+    /// Pages in turns of their addresses.
+    Interleaved,
+    /// Pages in the order of their first misses, until near memory is full.
+    FirstTouch,
+    /// Pages that memory is asked for most, over the whole run.
+    Hottest,
+    /// Pages moved by their use, as Linux does with TPP.
+    Tiered,
+    /// Near memory as a cache of far memory.
+    DramCache,
+    /// Memory of every other name than this.
+    AllBut(String),
+}
+
+/// Names of rules.
+const NAMES: [&str; 6] = ["all-far", "interleaved", "first-touch", "hottest", "tiered", "dram-cache"];
+/// Beginning of a rule that names memory.
+const FAR: &str = "far:";
+/// Bytes that a DRAM cache takes at once, and its ways.
+const GRANULE_BYTES: u64 = 4096;
+const WAYS: u32 = 16;
+/// Instructions from one sampling of far pages to the next: those of a second, the period at which Linux begins, at a rate of one
+/// in a nanosecond.
+const PERIOD: u64 = 1_000_000_000;
+/// Shares of near memory that a map has.
+const SHARES: [f64; 3] = PagePlacement::SHARES;
+
+impl std::str::FromStr for PlacementRule {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<PlacementRule, String> {
+        Ok(match name {
+            "all-far" => PlacementRule::AllFar,
+            "interleaved" => PlacementRule::Interleaved,
+            "first-touch" => PlacementRule::FirstTouch,
+            "hottest" => PlacementRule::Hottest,
+            "tiered" => PlacementRule::Tiered,
+            "dram-cache" => PlacementRule::DramCache,
+            _ => match name.strip_prefix(FAR) {
+                Some("") => return Err("no memory is named: write far:[heap], for instance".into()),
+                Some(memory) => PlacementRule::AllBut(memory.into()),
+                None => {
+                    let known = NAMES.join(", ");
+                    return Err(format!("placements are {known} and far:NAME{}", hint(name, &NAMES)));
+                }
+            },
+        })
+    }
+}
+
+/// Placement of one curve.
+#[derive(Debug, Clone, PartialEq)]
+struct Curve {
+    /// Placement in words.
+    name: String,
+    pages: NearPages,
+}
+
+/// Pages that are known to be near when the run has ended.
+#[derive(Debug, Clone, PartialEq)]
+enum Marked {
+    /// The hottest, of this share of the pages that memory was asked for.
+    Hottest(Share),
+    /// Pages of every other name than this.
+    AllBut(String),
+}
+
+/// Placements that are asked about.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Placed {
+    /// Name of the rule that is asked for.
+    pub rule: String,
+    /// Near memory in words.
+    pub local: String,
+    /// Placements that the recorder decides, by the bits of masks.
+    pub recorded: Vec<PagePlacement>,
+    /// Bits that are set when windows are read.
+    marked: Vec<(u32, Marked)>,
+    /// Curves: that of the placement that is asked for first.
+    curves: Vec<Curve>,
+}
+
+impl PlacementRule {
+    /// Returns the name.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            PlacementRule::AllFar => "all-far".into(),
+            PlacementRule::Interleaved => "interleaved".into(),
+            PlacementRule::FirstTouch => "first-touch".into(),
+            PlacementRule::Hottest => "hottest".into(),
+            PlacementRule::Tiered => "tiered".into(),
+            PlacementRule::DramCache => "dram-cache".into(),
+            PlacementRule::AllBut(memory) => format!("{FAR}{memory}"),
+        }
+    }
+
+    /// Returns whether the placement needs the program's footprint for this share of it.
+    pub(crate) fn needs_footprint(&self, local: Share) -> bool {
+        match self {
+            PlacementRule::AllFar | PlacementRule::Hottest | PlacementRule::AllBut(_) => false,
+            PlacementRule::Interleaved => matches!(local, Share::Size(_)),
+            PlacementRule::FirstTouch | PlacementRule::Tiered | PlacementRule::DramCache => {
+                matches!(local, Share::Fraction(_))
+            }
+        }
+    }
+
+    /// Returns this placement, and beside it all pages far, and shares interleaved and hottest. The footprint is known if
+    /// [`PlacementRule::needs_footprint`] says so.
+    ///
+    /// # Errors
+    /// If the footprint is needed and not known.
+    pub(crate) fn placed(&self, local: Share, footprint: Option<Bytes>) -> Result<Placed, Error> {
+        let text = match self {
+            PlacementRule::AllFar => "0%".into(),
+            PlacementRule::AllBut(memory) => format!("all but {memory}"),
+            _ => local.to_string(),
+        };
+        let mut placed = Placed::none(self.name(), text);
+        placed.add(self, local, footprint)?;
+        let fractions = || SHARES.map(fraction);
+        placed.add(&PlacementRule::AllFar, local, None)?;
+        for (rule, share) in [PlacementRule::Interleaved, PlacementRule::Hottest]
+            .iter()
+            .flat_map(|r| fractions().map(|s| (r, s)))
+        {
+            placed.add(rule, share, None)?;
+        }
+        Ok(placed)
+    }
+}
+
+fn fraction(share: f64) -> Share {
+    let text = format!("{}%", share * 100.0);
+    text.parse().expect("a percentage is a share")
+}
+
+impl Placed {
+    fn none(rule: String, local: String) -> Placed {
+        Placed { rule, local, recorded: Vec::new(), marked: Vec::new(), curves: Vec::new() }
+    }
+
+    /// Returns all shares by all rules, for a program of this footprint.
+    ///
+    /// # Errors
+    /// None: what needs the footprint has it.
+    pub(crate) fn map(footprint: Bytes) -> Result<Placed, Error> {
+        let mut placed = Placed::none("all".into(), "25% to 75%".into());
+        placed.add(&PlacementRule::AllFar, fraction(0.0), None)?;
+        let rules = [
+            PlacementRule::Interleaved,
+            PlacementRule::FirstTouch,
+            PlacementRule::Tiered,
+            PlacementRule::DramCache,
+            PlacementRule::Hottest,
+        ];
+        for (rule, share) in rules.iter().flat_map(|rule| SHARES.map(|share| (rule, fraction(share)))) {
+            placed.add(rule, share, Some(footprint))?;
+        }
+        Ok(placed)
+    }
+
+    /// Adds a placement, if there is none like it.
+    fn add(&mut self, rule: &PlacementRule, local: Share, footprint: Option<Bytes>) -> Result<(), Error> {
+        let name = match (rule, local) {
+            (PlacementRule::AllFar, _) => "all far".into(),
+            (PlacementRule::AllBut(memory), _) => format!("{memory} far"),
+            (_, Share::Fraction(share)) => format!("{:.0} % near, {}", share.get() * 100.0, words(rule)),
+            (_, Share::Size(size)) => format!("{size} near, {}", words(rule)),
+        };
+        if self.curves.iter().any(|curve| curve.name == name) {
+            return Ok(());
+        }
+        let bit = self.recorded.len() as u32;
+        let pages =
+            if *rule == PlacementRule::AllFar { NearPages::AllFar } else { NearPages::Placement(bit as u8) };
+        self.curves.push(Curve { name, pages });
+        let near_bytes = || near_bytes(local, footprint);
+        let recorded = match rule {
+            PlacementRule::AllFar => return Ok(()),
+            PlacementRule::Interleaved => {
+                PagePlacement::Interleaved { near_share: near_share(local, footprint)? }
+            }
+            PlacementRule::FirstTouch => PagePlacement::FirstTouch { near_bytes: near_bytes()? },
+            PlacementRule::Tiered => PagePlacement::Tiered { near_bytes: near_bytes()?, period: PERIOD },
+            PlacementRule::DramCache => {
+                let set = GRANULE_BYTES * u64::from(WAYS);
+                let near_bytes = near_bytes()?.max(1).next_multiple_of(set);
+                PagePlacement::DramCache { near_bytes, granule_bytes: GRANULE_BYTES, ways: WAYS }
+            }
+            PlacementRule::Hottest => {
+                self.marked.push((bit, Marked::Hottest(local)));
+                PagePlacement::AllFar
+            }
+            PlacementRule::AllBut(memory) => {
+                self.marked.push((bit, Marked::AllBut(memory.clone())));
+                PagePlacement::AllFar
+            }
+        };
+        self.recorded.push(recorded);
+        Ok(())
+    }
+
+    /// Returns all placements with their names: the one that is asked for first.
+    pub(crate) fn all(&self) -> Vec<(String, NearPages)> {
+        self.curves.iter().map(|curve| (curve.name.clone(), curve.pages)).collect()
+    }
+
+    /// Returns what marks the windows of each record of a run.
+    ///
+    /// # Errors
+    /// If memory is named that no program had.
+    pub(crate) fn marks(&self, run: &Instrumented) -> Result<Marks, Error> {
+        let mut records = Vec::new();
+        for (process, heat) in run.processes().iter().zip(run.heats()) {
+            let marks = self.marked.iter().map(|(bit, marked)| match marked {
+                Marked::Hottest(share) => {
+                    let all = Bytes::new(heat.ranges.len() as u64 * heat.range_bytes);
+                    (*bit, Mark::Hottest(Hottest::new(heat, share.of(all).get())))
+                }
+                Marked::AllBut(memory) => {
+                    let named = process.summary.mappings.iter().filter(|named| named.name == *memory);
+                    (*bit, Mark::Far(named.flat_map(|named| named.ranges.clone()).collect()))
+                }
+            });
+            records.push(marks.collect());
+        }
+        let marks = Marks { records };
+        let unknown = self.marked.iter().find_map(|(bit, marked)| match marked {
+            Marked::AllBut(memory) if !marks.has_far(*bit) => Some(memory),
+            _ => None,
+        });
+        if let Some(memory) = unknown {
+            let known = run.named(|summary| &summary.mappings);
+            let known: Vec<&str> = known.iter().map(|named| named.name.as_str()).take(10).collect();
+            let text = format!(
+                "--placement {FAR}{memory}: memory was asked for nothing of this name; names are: {}",
+                known.join("; ")
+            );
+            return Err(Error::Failed(text));
+        }
+        Ok(marks)
+    }
+}
+
+/// Returns a rule in the words of a curve.
+fn words(rule: &PlacementRule) -> String {
+    match rule {
+        PlacementRule::FirstTouch => "first touch".into(),
+        PlacementRule::DramCache => "DRAM cache".into(),
+        _ => rule.name(),
+    }
+}
+
+/// Returns the share of near memory.
+///
+/// # Errors
+/// If it is a size, and the footprint is not known.
+fn near_share(local: Share, footprint: Option<Bytes>) -> Result<f64, Error> {
+    Ok(match local {
+        Share::Fraction(share) => share.get(),
+        Share::Size(size) => (size.get() as f64 / whole(footprint)?.get().max(1) as f64).min(1.0),
+    })
+}
+
+/// Returns the size of near memory.
+///
+/// # Errors
+/// If it is a share, and the footprint is not known.
+fn near_bytes(local: Share, footprint: Option<Bytes>) -> Result<u64, Error> {
+    Ok(match local {
+        Share::Size(size) => size.get(),
+        share @ Share::Fraction(_) => share.of(whole(footprint)?).get(),
+    })
+}
+
+fn whole(footprint: Option<Bytes>) -> Result<Bytes, Error> {
+    let text = "the footprint is needed for this --placement and --local: give a share with interleaved, or a size with \
+                first-touch, tiered and dram-cache";
+    footprint.ok_or_else(|| Error::Usage(text.into()))
+}
+
+/// Marks of all records of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    records: Vec<Vec<(u32, Mark)>>,
+}
+
+/// Pages that one bit has near.
+#[derive(Debug)]
+enum Mark {
+    Hottest(Hottest),
+    /// Pages outside these ranges.
+    Far(Vec<(u64, u64)>),
+}
+
+impl Marks {
+    /// Marks a window of a record.
+    pub(crate) fn mark(&self, record: usize, window: &mut RecordedWindow) {
+        for (bit, mark) in self.records.get(record).into_iter().flatten() {
+            match mark {
+                Mark::Hottest(hottest) => hottest.mark(window, *bit),
+                Mark::Far(ranges) => {
+                    window.mark(*bit, |address| {
+                        !ranges.iter().any(|(start, end)| (*start..*end).contains(&address))
+                    });
+                }
+            }
+        }
+    }
+
+    fn has_far(&self, bit: u32) -> bool {
+        let far =
+            |(of, mark): &(u32, Mark)| *of == bit && matches!(mark, Mark::Far(ranges) if !ranges.is_empty());
+        self.records.iter().flatten().any(far)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unrack_lines::window::{LineAccess, Served, Walk};
+
+    fn share(text: &str) -> Share {
+        text.parse().unwrap()
+    }
+
+    fn names(placed: &Placed) -> Vec<String> {
+        placed.all().into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn a_share_and_a_size_become_what_the_recorder_takes() {
+        let placed = PlacementRule::Interleaved.placed(share("25%"), None).unwrap();
+        assert_eq!(placed.recorded.len(), 6, "25 % interleaved is one of the usual ones");
+        assert_eq!(names(&placed)[..3], ["25 % near, interleaved", "all far", "50 % near, interleaved"]);
+        assert_eq!(placed.all()[2].1, NearPages::Placement(1));
+        let whole = Some(Bytes::new(8 << 20));
+        let placed = PlacementRule::FirstTouch.placed(share("50%"), whole).unwrap();
+        assert_eq!(placed.recorded[0], PagePlacement::FirstTouch { near_bytes: 4 << 20 });
+        let placed = PlacementRule::Interleaved.placed(share("2MiB"), whole).unwrap();
+        assert_eq!(placed.recorded[0], PagePlacement::Interleaved { near_share: 0.25 });
+        let placed = PlacementRule::AllFar.placed(share("25%"), None).unwrap();
+        assert_eq!((placed.local.as_str(), placed.all()[0].1), ("0%", NearPages::AllFar));
+    }
+
+    #[test]
+    fn a_map_has_every_rule_at_every_share() {
+        let placed = Placed::map(Bytes::new(1 << 30)).unwrap();
+        assert_eq!((placed.all().len(), placed.recorded.len()), (16, 15), "all far takes no bit");
+        assert!(names(&placed).contains(&"75 % near, DRAM cache".into()));
+        // The recorder takes each of them.
+        for placement in &placed.recorded {
+            assert_eq!(placement.to_string().parse::<PagePlacement>().as_ref(), Ok(placement));
+        }
+    }
+
+    #[test]
+    fn a_footprint_that_is_needed_is_asked_for() {
+        for (rule, local, needs) in [
+            (PlacementRule::AllFar, "2MiB", false),
+            (PlacementRule::Interleaved, "25%", false),
+            (PlacementRule::Interleaved, "2MiB", true),
+            (PlacementRule::FirstTouch, "25%", true),
+            (PlacementRule::FirstTouch, "2MiB", false),
+            (PlacementRule::Hottest, "25%", false),
+            (PlacementRule::Hottest, "2MiB", false),
+            (PlacementRule::Tiered, "25%", true),
+            (PlacementRule::DramCache, "2MiB", false),
+            (PlacementRule::AllBut("[heap]".into()), "25%", false),
+        ] {
+            assert_eq!(rule.needs_footprint(share(local)), needs, "{rule:?}");
+            assert_eq!(rule.placed(share(local), None).is_err(), needs, "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn rules_are_read_as_they_are_named() {
+        for name in NAMES.into_iter().chain(["far:[heap]", "far:/usr/lib/libstdc++.so.6"]) {
+            assert_eq!(name.parse::<PlacementRule>().unwrap().name(), name);
+        }
+        let wrong = "hotest".parse::<PlacementRule>().unwrap_err();
+        assert!(wrong.contains("did you mean `hottest`"), "{wrong}");
+        assert!("far:".parse::<PlacementRule>().is_err());
+    }
+
+    #[test]
+    fn memory_of_a_name_is_far_and_all_else_near() {
+        let marks = Marks { records: vec![vec![(3, Mark::Far(vec![(4096, 8192)]))]] };
+        let access = |address| LineAccess {
+            instruction: 0,
+            address,
+            bytes: 8,
+            is_store: false,
+            served: Served::Memory,
+            near: 0b1001,
+            walk: Walk::default(),
+        };
+        let mut window =
+            RecordedWindow { accesses: [0, 4096, 8192].map(access).into(), ..Default::default() };
+        marks.mark(0, &mut window);
+        let near: Vec<u16> = window.accesses.iter().map(|access| access.near).collect();
+        assert_eq!(near, [0b1001, 0b0001, 0b1001]);
+        assert!(marks.has_far(3) && !marks.has_far(2));
+    }
+}

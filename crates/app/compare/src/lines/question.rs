@@ -1,0 +1,103 @@
+//! Question about the loads and stores of a program, without a network.
+
+use super::answer::Basis;
+use super::calibration::calibrated;
+use super::instrumented::{Instrumented, Recording};
+use super::native::{self, Native};
+use super::placed::{Placed, PlacementRule};
+use super::recorded::{footprint, options};
+use crate::asking::Asking;
+use crate::error::Error;
+use crate::steps::Steps;
+use std::ffi::OsString;
+use unrack_build::build;
+use unrack_lines_run::Tools;
+use unrack_paging::{Input, TimedRun};
+use unrack_record::{AccessUnit, LinesSummary, Started};
+use unrack_units::Share;
+
+/// How much slower a program is by the latency of far memory: `unrack lines run` and `unrack lines map`.
+#[derive(Debug, Clone)]
+pub struct LinesQuestion {
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// Pages that are near.
+    pub placements: AskedPlacements,
+    /// Seed of the sample.
+    pub seed: u64,
+    /// Whether the program is not run natively first: no native time then checks what the model says of it.
+    pub once: bool,
+}
+
+/// Placements that a question is about.
+#[derive(Debug, Clone)]
+pub enum AskedPlacements {
+    /// One rule at one share or size, and the usual ones beside it.
+    One { rule: PlacementRule, local: Share },
+    /// Every rule at every share.
+    All,
+}
+
+/// Most native runs, until one is undisturbed.
+const NATIVE_RUNS: usize = 2;
+
+impl LinesQuestion {
+    /// Records the program once, and asks the core model about it. The recorded program has the output of this process, and
+    /// its input, unless all placements are asked for.
+    ///
+    /// # Errors
+    /// If the question cannot be answered on this machine, a run fails, or the question is canceled.
+    pub fn ask(&self, asking: Asking) -> Result<LinesSummary, Error> {
+        let steps = Steps::until(asking, None);
+        let one = match &self.placements {
+            AskedPlacements::One { rule, local } => Some(rule.placed(*local, None)?),
+            AskedPlacements::All => None,
+        };
+        let tools = Tools::find()?;
+        let calibration = calibrated(&steps)?;
+        let input = if self.once { Input::Inherited } else { Input::repeatable()? };
+        let (placed, recorded_input) = match (one, &input) {
+            // A terminal cannot be read twice: the recorded run has it.
+            (Some(placed), Input::Empty) => (placed, Input::Inherited),
+            (Some(placed), _) => (placed, input.clone()),
+            (None, _) => {
+                steps.begin("measuring the footprint")?;
+                (Placed::map(footprint(&self.command, &input)?)?, input.clone())
+            }
+        };
+        let native = if self.once { None } else { Some(self.natively(&input, &steps)?) };
+        if let AskedPlacements::All = self.placements {
+            steps.begin("instrumented run")?;
+        }
+        let started = Started::now(build());
+        let recording = Recording {
+            tools: &tools,
+            command: &self.command,
+            options: options(self.seed, &calibration, &placed),
+            input: &recorded_input,
+            output: None,
+            deadline: None,
+        };
+        let instrumented = Instrumented::run(recording)?;
+        let basis = Basis::estimate(&instrumented, &calibration, native, &placed, &[])?;
+        steps.finish();
+        Ok(LinesSummary {
+            version: env!("CARGO_PKG_VERSION").into(),
+            command: self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            seed: self.seed,
+            access: AccessUnit::Lines,
+            pages: None,
+            lines: basis.result(),
+            machine: Some(started.machine()),
+        })
+    }
+
+    /// Runs the program natively, with its output discarded, so that what the model says of it can be compared with its times.
+    fn natively(&self, input: &Input, steps: &Steps) -> Result<Native, Error> {
+        steps.begin("native run, whose output is discarded")?;
+        native::repeated(&self.command, input, None, |runs: &[TimedRun]| {
+            let is_calm = runs.last().is_some_and(|run| run.disturbance.is_none());
+            Ok(runs.len() < NATIVE_RUNS && !is_calm)
+        })
+    }
+}

@@ -1,0 +1,146 @@
+//! Cycles of the recorded windows: with all memory near, and at each point of each curve.
+//!
+//! The core runs 16 lanes at once. The first is near memory in each pass, the others are points: the curves take as many
+//! passes as they need, each on a thread of its own.
+
+use super::instrumented::Instrumented;
+use super::machine::Machine;
+use super::placed::Marks;
+use crate::error::{Error, failed};
+use std::collections::BTreeMap;
+use unrack_lines::core::{CoreReplay, CycleAccount, LANES, NearPages, WindowCycles};
+use unrack_lines::summary::Summary;
+
+/// Lane of near memory.
+pub(crate) const NEAR: usize = 0;
+
+/// Slowdowns of one placement, at several latencies.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Curve {
+    /// Placement in words.
+    pub placement: String,
+    pub pages: NearPages,
+    /// Latencies of far memory, smallest first, in nanoseconds.
+    pub far_ns: Vec<f64>,
+}
+
+/// Windows of one thread.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ThreadWindows {
+    /// Index of the program's record.
+    pub record: usize,
+    /// Number of the thread in its process.
+    pub thread: u32,
+    /// Instructions that a window stands for.
+    pub period: u64,
+    /// Cycles by lane: near memory, then the points of all curves in order.
+    pub windows: Vec<WindowCycles>,
+    /// Account of the time with all memory near.
+    pub account: CycleAccount,
+}
+
+/// Runs all windows of a run in all lanes.
+///
+/// # Errors
+/// If a recording is damaged, or a latency out of range.
+pub(crate) fn run(
+    run: &Instrumented,
+    machine: &Machine,
+    marks: &Marks,
+    curves: &[Curve],
+) -> Result<Vec<ThreadWindows>, Error> {
+    let points: Vec<(NearPages, f64)> =
+        curves.iter().flat_map(|curve| curve.far_ns.iter().map(|ns| (curve.pages, *ns))).collect();
+    let one = |points: &[(NearPages, f64)]| Pass { run, machine, marks, points: points.to_vec() }.threads();
+    let passes: Vec<Result<Vec<ThreadWindows>, Error>> = std::thread::scope(|scope| {
+        let started: Vec<_> =
+            points.chunks(LANES - 1).map(|points| scope.spawn(move || one(points))).collect();
+        started
+            .into_iter()
+            .map(|pass| pass.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    let mut passes = passes.into_iter();
+    let mut threads = passes.next().unwrap_or_else(|| one(&[]))?;
+    for more in passes {
+        for (thread, more) in threads.iter_mut().zip(more?) {
+            thread.append(more);
+        }
+    }
+    Ok(threads)
+}
+
+/// Returns the mean number of threads of a process that run at once: its instructions over those of its longest thread.
+pub(crate) fn at_once(summary: &Summary) -> f64 {
+    let all: u64 = summary.threads.iter().map(|thread| thread.instructions).sum();
+    let longest = summary.threads.iter().map(|thread| thread.instructions).max().unwrap_or(0);
+    all as f64 / longest.max(1) as f64
+}
+
+/// Run of all windows in 16 lanes.
+struct Pass<'a> {
+    run: &'a Instrumented,
+    machine: &'a Machine,
+    marks: &'a Marks,
+    points: Vec<(NearPages, f64)>,
+}
+
+impl Pass<'_> {
+    fn threads(&self) -> Result<Vec<ThreadWindows>, Error> {
+        let mut threads = Vec::new();
+        for (record, process) in self.run.processes().iter().enumerate() {
+            let Some(mut reader) = process.open()? else { continue };
+            let at_once = at_once(&process.summary);
+            let mut cores = BTreeMap::<u32, (CoreReplay, Vec<WindowCycles>)>::new();
+            while let Some(mut window) = reader.next_window().map_err(failed)? {
+                self.marks.mark(record, &mut window);
+                let (core, windows) = match cores.entry(window.thread) {
+                    std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
+                    std::collections::btree_map::Entry::Vacant(new) => {
+                        new.insert((self.core(at_once)?, Vec::new()))
+                    }
+                };
+                windows.push(core.run(&window, reader.blocks().all()));
+            }
+            let counted = &process.summary.threads;
+            threads.extend(cores.into_iter().map(|(thread, (core, windows))| {
+                let account = core.account();
+                let period = counted.get(thread as usize).map_or(1, |counted| counted.period.max(1));
+                ThreadWindows { record, thread, period, windows, account }
+            }));
+        }
+        Ok(threads)
+    }
+
+    /// Returns the core of one of `at_once` threads.
+    fn core(&self, at_once: f64) -> Result<CoreReplay, Error> {
+        let near = (NearPages::AllNear, self.machine.near_ns);
+        let lane = |(pages, far_ns): &(NearPages, f64)| self.machine.lane(*pages, *far_ns, at_once);
+        let lanes: Vec<_> = [near].iter().chain(&self.points).map(lane).collect();
+        CoreReplay::new(&self.machine.core, &lanes, NEAR).map_err(failed)
+    }
+}
+
+impl ThreadWindows {
+    /// Returns the windows, weighted for a sample of several threads of which the shortest period is `least`: a window of a
+    /// thread with twice that period counts twice.
+    pub(crate) fn weighted(&self, least: u64) -> impl Iterator<Item = WindowCycles> {
+        let weight = self.period as f64 / least.max(1) as f64;
+        self.windows.iter().map(move |window| WindowCycles {
+            instructions: (window.instructions as f64 * weight).round() as u64,
+            cycles: window.cycles.iter().map(|cycles| cycles * weight).collect(),
+            ..window.clone()
+        })
+    }
+
+    /// Appends the points of another pass over the same windows.
+    fn append(&mut self, more: ThreadWindows) {
+        debug_assert_eq!(
+            (self.record, self.thread, self.windows.len()),
+            (more.record, more.thread, more.windows.len())
+        );
+        for (window, more) in self.windows.iter_mut().zip(more.windows) {
+            window.cycles.extend_from_slice(&more.cycles[NEAR + 1..]);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Other work on the machine: one check before the first run, one beside every run, and the wait for it to end.
+
+use crate::budget::Budget;
+use crate::error::Error;
+use crate::steps::Steps;
+use serde::{Deserialize, Serialize};
+use std::time::{Duration, Instant};
+use unrack_paging::{MachineCounters, MachineLoad};
+use unrack_record::{OtherWork, Warning};
+
+/// Time for which the machine is observed at a time.
+const LOOK: Duration = Duration::from_millis(250);
+/// Quiet looks one after another that a pause of other work seldom has.
+const QUIET_LOOKS: u32 = 3;
+/// Part of a budget that the first wait may take.
+const FIRST: f64 = 0.25;
+
+/// Load of the machine, as far as answers depend on it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Load {
+    pub cores: u32,
+    pub other_work: OtherWork,
+    /// Reason why a run under this load is not to be used, if there is one.
+    pub disturbance: Option<Warning>,
+    /// Part of a run's time that other work may have added.
+    pub lost: f64,
+}
+
+impl From<MachineLoad> for Load {
+    fn from(load: MachineLoad) -> Load {
+        let (other_work, disturbance) = (load.other_work(), load.disturbance());
+        Load { cores: load.cores, other_work, disturbance, lost: load.lost() }
+    }
+}
+
+/// A look at the machine where the runs are made.
+pub(crate) type Look<'a> = &'a dyn Fn() -> Result<Load, Error>;
+
+/// Result of the check before the first run.
+pub(crate) struct FirstLook {
+    pub load: Load,
+    /// Time spent waiting for other work to end, in seconds.
+    pub waited_s: f64,
+}
+
+/// Looks at the machine before the first run. If other work disturbs it, waits for that to end, for a part of the budget;
+/// without a budget, of which nothing can be spent, says so.
+///
+/// # Errors
+/// If the machine cannot be looked at, or the question was canceled.
+pub(crate) fn check(look: Look, budget: &Budget, steps: &Steps) -> Result<FirstLook, Error> {
+    let load = look()?;
+    let Some(why) = &load.disturbance else { return Ok(FirstLook { load, waited_s: 0.0 }) };
+    let Some(until) = first_until(budget) else {
+        steps.say(&format!(
+            "this machine is busy ({why}): answers may be rough; with --budget the command waits for other work to end"
+        ));
+        return Ok(FirstLook { load, waited_s: 0.0 });
+    };
+    let most_s = until.saturating_duration_since(Instant::now()).as_secs_f64();
+    steps.say(&format!(
+        "this machine is busy ({why}): waiting for other work to end, for up to {most_s:.0} s of the budget"
+    ));
+    let Waited { is_quiet, waited_s } = wait(look, until, steps)?;
+    if !is_quiet {
+        steps.say("this machine is still busy: answers that depend on it are rough, and marked so");
+    }
+    Ok(FirstLook { load, waited_s })
+}
+
+/// Returns the load of the machine while this process does nothing.
+pub(crate) fn look() -> Load {
+    beside(|| std::thread::sleep(LOOK)).1.into()
+}
+
+/// Does some work, and returns the load of the machine meanwhile, too.
+pub(crate) fn beside<T>(work: impl FnOnce() -> T) -> (T, MachineLoad) {
+    beside_program(None, work)
+}
+
+/// Does some work, and returns the load of the machine meanwhile, of which the time of a process that is no descendant of this
+/// one is no part.
+pub(crate) fn beside_program<T>(program: Option<u32>, work: impl FnOnce() -> T) -> (T, MachineLoad) {
+    let before = MachineCounters::with(program);
+    let done = work();
+    (done, MachineLoad::between(&before, &MachineCounters::with(program)))
+}
+
+/// Result of a wait.
+pub(crate) struct Waited {
+    /// True if other work has ended.
+    pub is_quiet: bool,
+    pub waited_s: f64,
+}
+
+/// Waits until other work has left the machine, or `until`.
+///
+/// # Errors
+/// If the machine cannot be looked at, or the question was canceled.
+pub(crate) fn wait(look: Look, until: Instant, steps: &Steps) -> Result<Waited, Error> {
+    steps.begin("waiting for other work to end")?;
+    let began = Instant::now();
+    let waited = |is_quiet| Waited { is_quiet, waited_s: began.elapsed().as_secs_f64() };
+    let mut quiet = 0;
+    while quiet < QUIET_LOOKS {
+        steps.check()?;
+        if Instant::now() + LOOK > until {
+            return Ok(waited(false));
+        }
+        quiet = if look()?.disturbance.is_none() { quiet + 1 } else { 0 };
+    }
+    Ok(waited(true))
+}
+
+/// Returns the time until which the first wait may last; `None` without a budget.
+fn first_until(budget: &Budget) -> Option<Instant> {
+    Instant::now().checked_add(Duration::from_secs_f64(budget.left_s()? * FIRST))
+}
+
+/// Returns the time until which a wait may last that leaves so many seconds for what follows it; `None` without a budget.
+pub(crate) fn until_needed(budget: &Budget, needed_s: f64) -> Option<Instant> {
+    let spare_s = (budget.left_s()? - needed_s).max(0.0);
+    Instant::now().checked_add(Duration::from_secs_f64(spare_s))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::asking::Asking;
+    use std::sync::atomic::AtomicBool;
+    use unrack_units::Time;
+
+    #[test]
+    fn a_wait_takes_a_part_of_the_budget_and_leaves_what_is_needed() {
+        let unbounded = Budget::new(None);
+        assert_eq!((first_until(&unbounded), until_needed(&unbounded, 1.0)), (None, None));
+        let budget = Budget::new(Some(Time::from_us(100_000_000)));
+        let left =
+            |until: Option<Instant>| until.unwrap().saturating_duration_since(Instant::now()).as_secs_f64();
+        assert!((20.0..26.0).contains(&left(first_until(&budget))));
+        assert!((50.0..61.0).contains(&left(until_needed(&budget, 40.0))));
+        assert_eq!(left(until_needed(&budget, 400.0)), 0.0);
+    }
+
+    #[test]
+    fn a_wait_without_time_ends_at_once_and_a_canceled_one_too() {
+        let cancel = AtomicBool::new(false);
+        let steps = Steps::until(Asking::here(&(), &cancel), None);
+        assert!(!wait(&|| Ok(look()), Instant::now(), &steps).unwrap().is_quiet, "no time for a look");
+        cancel.store(true, std::sync::atomic::Ordering::Relaxed);
+        let hour = Instant::now() + Duration::from_secs(3600);
+        assert_eq!(wait(&|| Ok(look()), hour, &steps).err(), Some(Error::Canceled));
+    }
+}

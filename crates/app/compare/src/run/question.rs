@@ -1,0 +1,152 @@
+//! Question of one run with part of the program's memory remote.
+
+use super::answer::{Ran, RunAnswer};
+use super::asked::{AskedDelay, local_of};
+use crate::error::Error;
+use crate::load::beside_program;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+use unrack_build::build;
+use unrack_paging::{
+    CaptureTo, CheckedProgram, FaultMode, Input, MemoryNode, OneRun, OutputTarget, ProgramSeat, RemoteNode,
+    RunReport, RunSetup, Weighing, calibrate_undisturbed, expected, footprint, measure,
+};
+use unrack_record::{Started, Stated, Warning};
+use unrack_units::{Bytes, Share};
+
+/// How long a program takes with part of its memory remote: it runs once, with the input and output of this process.
+#[derive(Debug, Clone)]
+pub struct RunQuestion {
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// Memory that stays local.
+    pub local: Share,
+    /// Footprint of which a share is, instead of measuring it by a native run.
+    pub footprint: Option<Bytes>,
+    /// Whether a remembered footprint is used.
+    pub remembers: bool,
+    /// Delay of a fetch.
+    pub delay: AskedDelay,
+    /// Seed of drawn delays.
+    pub seed: u64,
+    /// Place where faults are handled.
+    pub mode: FaultMode,
+    /// Memory node that holds remote pages, with its keys.
+    pub remote: Option<MemoryNode>,
+    /// Wait for a page of the node after which a thread is reported.
+    pub page_timeout: Duration,
+    /// File for every page transfer.
+    pub capture: Option<PathBuf>,
+    /// Most pages that are fetched ahead.
+    pub read_ahead: u32,
+    /// Time that processes which the program leaves behind may go on.
+    pub grace: Option<Duration>,
+}
+
+impl RunQuestion {
+    /// Runs the program, in the seat that was taken for it, if there is one.
+    ///
+    /// # Errors
+    /// If the question cannot be answered on this machine, or a run fails.
+    pub fn ask(&self, seat: Option<&ProgramSeat>) -> Result<RunAnswer, Error> {
+        let started = Started::now(build());
+        let mut job = CheckedProgram::prepare(&self.command)?;
+        self.mode.check()?;
+        let delay = self.delay.delay(self.remote.is_some())?;
+        let weighing = self.weigh(&mut job)?;
+        let footprint = self.footprint.or(weighing.map(|weighing| weighing.footprint.bytes()));
+        let local = local_of(self.local, footprint)?;
+        if let Some(node) = &self.remote {
+            node.greet(self.page_timeout)?;
+        }
+        let (calibration, disturbance) = calibrate_undisturbed(self.mode, None)?;
+        let setup = RunSetup {
+            local,
+            footprint,
+            delay: &delay,
+            calibration,
+            seed: self.seed,
+            capture: self.capture.as_deref().map(|path| CaptureTo { path, native_s: None }),
+            node: self.remote.as_ref().map(|at| RemoteNode { at, page_timeout: self.page_timeout }),
+            output: OutputTarget::Inherited,
+            until: None,
+            seat,
+            grace: self.grace,
+            read_ahead: self.read_ahead,
+        };
+        let (report, load) = beside_program(seat.map(ProgramSeat::pid), || measure(&job, &setup));
+        let disturbance = disturbance.or_else(|| load.disturbance());
+        let ran = self.ran(&job, &setup, (weighing, disturbance), &report?);
+        Ok(RunAnswer::new(&started, ran))
+    }
+
+    /// Determines the footprint, which only a share needs. A native run for it must not consume the program's input.
+    fn weigh(&self, job: &mut CheckedProgram) -> Result<Option<Weighing>, Error> {
+        if matches!(self.local, Share::Size(_)) || self.footprint.is_some() {
+            return Ok(None);
+        }
+        job.input = Input::repeatable()?;
+        let weighing = footprint(job, self.remembers.then(build).as_ref())?;
+        weighing.footprint.check()?;
+        if let Input::Empty = job.input {
+            job.input = Input::Inherited;
+        }
+        Ok(Some(weighing))
+    }
+
+    /// Returns what came of the run.
+    fn ran<'a>(
+        &self,
+        job: &CheckedProgram,
+        setup: &RunSetup<'a>,
+        (weighing, disturbance): (Option<Weighing>, Option<Warning>),
+        report: &RunReport,
+    ) -> Ran<'a> {
+        let native_s = weighing.and_then(|weighing| weighing.native_s());
+        let concluded = || match (disturbance, weighing) {
+            (Some(why), _) => Stated::withheld(disturbed(&format!("other work disturbed this run ({why})"))),
+            (None, Some(weighing)) if weighing.is_disturbed => {
+                Stated::withheld(disturbed("other work disturbed the native run"))
+            }
+            (None, _) => expected(&one_run(setup, report), native_s),
+        };
+        let kept = weighing.and_then(|weighing| weighing.footprint.kept_warning());
+        Ran {
+            command: job.words(),
+            pid: None,
+            taken_s: None,
+            exit_status: Some(report.status.code()),
+            share: self.local,
+            local: setup.local,
+            footprint_bytes: setup.footprint.map(Bytes::get),
+            delay: setup.delay,
+            is_drawn: self.delay.is_drawn(),
+            remote: self.remote.as_ref().map(ToString::to_string),
+            wall_s: report.wall_s,
+            native_s,
+            expected: self.remote.is_none().then(concluded),
+            memory: report.local,
+            calibration: setup.calibration,
+            tally: report.tally,
+            warnings: [report.warnings.clone(), kept.into_iter().collect()].concat(),
+        }
+    }
+}
+
+/// Returns the warning that a run time to expect is withheld because of other work.
+fn disturbed(what: &str) -> Warning {
+    let advice = "stop other work on this machine, or keep it from the cores of this command (taskset), and run it again with \
+                  --no-cache";
+    Warning::new("disturbed", format!("{what}: {advice}"))
+}
+
+/// Returns what a run took.
+fn one_run(setup: &RunSetup, report: &RunReport) -> OneRun {
+    OneRun {
+        wall_s: report.wall_s,
+        lost_s: report.tally.pager_ns as f64 / 1e9,
+        waits_s: report.tally.fetches as f64 * setup.delay.mean_ns() / 1e9,
+        threads: report.tally.threads,
+    }
+}

@@ -1,0 +1,181 @@
+//! Runs made by the command `unrack`, for a process that must not make them itself.
+//!
+//! A run claims signals, the orphans of all descendants, and the processor time of all children, so it needs a process of its
+//! own. The command also has a guard: nothing of a run outlives it, however this process ends.
+
+use super::maker::{Made, MeasuredCost, RunMaker, RunOrder};
+use super::wire::{PreparedProgram, Reply, Request, left_s};
+use crate::asking::Asking;
+use crate::error::{Error, failed};
+use crate::load::Load;
+use rustix::process::{Pid, Signal, kill_process};
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// Hidden verb of `unrack` that makes runs: its standard output is a socket.
+pub const RUNS_VERB: &str = "__runs";
+/// Variable by which a program asks that the command ends with it; its value is the program's process number. Processes that
+/// inherit the variable have another parent, and ignore it.
+pub const PARENT_VARIABLE: &str = "UNRACK_PARENT";
+
+/// Interval between looks whether the question was canceled.
+const LOOK: Duration = Duration::from_millis(50);
+/// Time that the command has to end its run after SIGINT.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Command that makes the runs of a program.
+pub(crate) struct RunsApart<'a> {
+    asking: Asking<'a>,
+    command: RefCell<Running>,
+    program: PreparedProgram,
+}
+
+/// The command, and this side of its socket.
+struct Running {
+    child: Child,
+    stream: UnixStream,
+}
+
+impl<'a> RunsApart<'a> {
+    /// Starts the command, and has it prepare a program. The standard input of this process is that of the program.
+    ///
+    /// # Errors
+    /// If the command cannot be started, or the program not be found or run.
+    pub(crate) fn start(
+        path: &Path,
+        program: &[OsString],
+        asking: Asking<'a>,
+    ) -> Result<RunsApart<'a>, Error> {
+        let mut running = Running::start(path)?;
+        match running.ask(&Request::prepare(program), asking)? {
+            Reply::Prepared(program) => Ok(RunsApart { asking, command: RefCell::new(running), program }),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn ask(&self, request: &Request) -> Result<Reply, Error> {
+        self.command.borrow_mut().ask(request, self.asking)
+    }
+}
+
+impl RunMaker for RunsApart<'_> {
+    fn words(&self) -> Vec<String> {
+        self.program.words.clone()
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.program.identity.clone()
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.program.is_repeatable
+    }
+
+    fn look(&self) -> Result<Load, Error> {
+        match self.ask(&Request::Look)? {
+            Reply::Load(load) => Ok(load),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn measure_cost(&self, until: Option<Instant>) -> Result<Option<MeasuredCost>, Error> {
+        match self.ask(&Request::MeasureCost { left_s: left_s(until) })? {
+            Reply::Cost(cost) => Ok(cost),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn make(&self, order: &RunOrder, until: Option<Instant>) -> Result<Option<Made>, Error> {
+        match self.ask(&Request::Make { order: order.clone(), left_s: left_s(until) })? {
+            Reply::Made(made) => Ok(made),
+            other => Err(unexpected(&other)),
+        }
+    }
+}
+
+fn unexpected(reply: &Reply) -> Error {
+    let text = serde_json::to_string(reply).unwrap_or_default();
+    failed(format!("the command that makes the runs answered another question: {text}"))
+}
+
+impl Running {
+    fn start(path: &Path) -> Result<Running, Error> {
+        let (stream, theirs) = UnixStream::pair().map_err(failed)?;
+        stream.set_read_timeout(Some(LOOK)).map_err(failed)?;
+        let mut command = Command::new(path);
+        command.arg(RUNS_VERB).stdout(Stdio::from(OwnedFd::from(theirs)));
+        command.env(PARENT_VARIABLE, std::process::id().to_string());
+        // The kernel takes the end of the thread that starts it for the end of its parent: that one waits for the answer.
+        let child = command.spawn().map_err(|why| {
+            let path = path.display();
+            Error::Lacking(format!("cannot start {path}: {why}: set UNRACK to the path of the command"))
+        })?;
+        Ok(Running { child, stream })
+    }
+
+    /// Asks the command, and waits for its reply. If the question is canceled, the run under way is ended.
+    fn ask(&mut self, request: &Request, asking: Asking) -> Result<Reply, Error> {
+        let mut text = serde_json::to_vec(request).map_err(failed)?;
+        text.push(b'\n');
+        // A command that has ended is found by its missing reply.
+        let _ = self.stream.write_all(&text);
+        let mut line = Vec::new();
+        while line.last() != Some(&b'\n') {
+            if let Err(canceled) = asking.check() {
+                self.end(Some(Signal::INT));
+                return Err(canceled);
+            }
+            let mut part = [0; 4096];
+            match self.stream.read(&mut part) {
+                Ok(0) => return Err(gone(self.end(None))),
+                Ok(count) => line.extend_from_slice(&part[..count]),
+                Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(why) => return Err(failed(why)),
+            }
+        }
+        match serde_json::from_slice(&line).map_err(failed)? {
+            Reply::Failed(error) => Err(error),
+            reply => Ok(reply),
+        }
+    }
+
+    /// Ends the command, and waits for its end.
+    fn end(&mut self, signal: Option<Signal>) -> Option<ExitStatus> {
+        let _ = self.stream.shutdown(Shutdown::Both);
+        if let Some(status) = self.child.try_wait().ok().flatten() {
+            return Some(status);
+        }
+        let child = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let (Some(signal), Some(child)) = (signal, child) {
+            let _ = kill_process(child, signal);
+        }
+        let deadline = Instant::now() + GRACE;
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait().ok().flatten() {
+                return Some(status);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = self.child.kill();
+        self.child.wait().ok()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end(None);
+    }
+}
+
+/// Returns the error of a command that ended without a reply. It has said why on standard error.
+fn gone(status: Option<ExitStatus>) -> Error {
+    let status = status.map_or("an unknown status".into(), |status| status.to_string());
+    failed(format!("the command that makes the runs ended too early, with {status}"))
+}

@@ -1,0 +1,205 @@
+//! Conclusions from the runs at one local share: a line, or why there is none.
+
+use super::survey::Survey;
+use super::task::{DISTURBED, Done, Task, with_median};
+use unrack_paging::{NOT_AWAY, fit, quality};
+use unrack_record::{Fit, InjectionPoint, Runs, Warning};
+use unrack_units::Bytes;
+
+pub(crate) struct Conclusion {
+    pub points: Vec<InjectionPoint>,
+    pub fit: Option<Fit>,
+    /// Reason why nothing can be concluded.
+    pub withheld: Option<Warning>,
+    /// Reason why what is concluded is rough, if it is: the line is through disturbed runs, too.
+    pub rough: Option<Warning>,
+}
+
+impl Conclusion {
+    /// Returns the line, if conclusions can be drawn from it.
+    pub(crate) fn line(&self) -> Result<&Fit, &Warning> {
+        match (&self.fit, &self.withheld) {
+            (_, Some(why)) => Err(why),
+            (fit, None) => Ok(fit.as_ref().expect("a line, or the reason why there is none")),
+        }
+    }
+
+    fn withheld(points: Vec<InjectionPoint>, why: Warning) -> Conclusion {
+        Conclusion { points, fit: None, withheld: Some(why), rough: None }
+    }
+
+    /// Returns the slowdown at a delay of one fetch, in ns; a rough one, whose interval is wide already, in any case.
+    ///
+    /// # Errors
+    /// The reason, if it is withheld.
+    pub(crate) fn slowdown(&self, delay_ns: f64) -> Result<fit::Estimate, Warning> {
+        let line = self.line().map_err(Clone::clone)?;
+        match self.rough {
+            Some(_) => Ok(fit::slowdown(line, delay_ns)),
+            None => quality::slowdown(line, delay_ns),
+        }
+    }
+}
+
+impl Survey<'_> {
+    /// Returns the undisturbed native runs, of which the median counts. They scatter to both sides by what the program
+    /// does differently each time. The shortest would be its luckiest, and the runs with remote memory are no luckier
+    /// than others.
+    ///
+    /// # Errors
+    /// The reason, if there are too few.
+    pub(crate) fn native(&self) -> Result<Runs, Warning> {
+        let runs = self.kept.undisturbed(|task| matches!(task, Task::Native { .. }));
+        match runs.len() < quality::FEWEST_NATIVE {
+            true => Err(self.too_few("native runs", runs.len(), quality::FEWEST_NATIVE)),
+            false => Ok(with_median(runs.iter().map(|(_, done)| done.wall_s).collect())),
+        }
+    }
+
+    /// Returns all native runs, also disturbed ones, if there are enough of them.
+    fn rough_native(&self) -> Option<Runs> {
+        let runs = self.kept.all(|task| matches!(task, Task::Native { .. }));
+        let is_enough = runs.len() >= quality::FEWEST_NATIVE;
+        is_enough.then(|| with_median(runs.iter().map(|done| done.wall_s).collect()))
+    }
+
+    /// Returns the undisturbed native runs, or all where other work disturbed too many.
+    ///
+    /// # Errors
+    /// The reason, if even these are too few.
+    pub(crate) fn any_native(&self) -> Result<Runs, Warning> {
+        self.native().or_else(|why| self.rough_native().filter(|_| why.key == DISTURBED).ok_or(why))
+    }
+
+    /// Concludes from the runs with `local` memory: from undisturbed ones, or where these are too few from all, roughly.
+    pub(crate) fn conclude(&self, local: Bytes) -> Conclusion {
+        let runs = self.delayed(local, Whose::Undisturbed);
+        let points = self.points(runs.clone());
+        if let Some(why) = self.not_away(local) {
+            return Conclusion::withheld(points, why);
+        }
+        match self.native().and_then(|native| self.enough(&points).map(|()| native)) {
+            Ok(native) => {
+                let fit = through(&points, &native.seconds, self.runner.seed);
+                let withheld = refusal(&fit, native.median_s, &runs);
+                Conclusion { points, fit: Some(fit), withheld, rough: None }
+            }
+            Err(why) if why.key == DISTURBED => {
+                self.roughly(local).unwrap_or_else(|| Conclusion::withheld(points, why))
+            }
+            Err(why) => Conclusion::withheld(points, why),
+        }
+    }
+
+    /// Concludes from all runs, also disturbed ones: the interval is wider by what other work may have added to them. `None` if even
+    /// they are too few.
+    fn roughly(&self, local: Bytes) -> Option<Conclusion> {
+        let runs = self.delayed(local, Whose::All);
+        let points = self.points(runs.clone());
+        let native = self.rough_native()?;
+        self.enough(&points).ok()?;
+        let natives = self.kept.all(|task| matches!(task, Task::Native { .. }));
+        let lost = natives.iter().chain(runs.iter().map(|(_, done)| done)).map(|done| done.lost);
+        let lost = lost.fold(0.0, f64::max);
+        let fit = quality::widened(&through(&points, &native.seconds, self.runner.seed), lost);
+        let withheld = refusal(&fit, native.median_s, &runs);
+        let text = format!(
+            "ROUGH: other work disturbed the runs, the last because {}, and may have taken up to {:.0} % of their time: they are used \
+             all the same, and intervals are wider by that; run it again on an idle machine, or give a larger --budget, within which \
+             to wait for one",
+            self.last_reason(),
+            lost * 100.0
+        );
+        let rough = withheld.is_none().then(|| Warning::new("rough", text));
+        Some(Conclusion { points, fit: Some(fit), withheld, rough })
+    }
+
+    /// Returns why runs with `local` memory cannot be believed: some had more than that.
+    fn not_away(&self, local: Bytes) -> Option<Warning> {
+        let is_one = |task| matches!(task, Task::Remote { local_bytes, .. } if local_bytes == local.get());
+        let runs = self.kept.all(is_one);
+        let not_away = runs.iter().filter(|done| done.not_away).count();
+        let text = format!(
+            "{not_away} of {} runs had more local memory than the {:.0} MiB they may have: what is remote there is not \
+             known, so nothing is concluded (see the warnings of `unrack run`)",
+            runs.len(),
+            local.get() as f64 / (1 << 20) as f64
+        );
+        (not_away > 0).then(|| Warning::new(NOT_AWAY, text))
+    }
+
+    fn enough(&self, points: &[InjectionPoint]) -> Result<(), Warning> {
+        let runs = points.iter().map(|point| point.runs.seconds.len()).sum::<usize>();
+        if runs < quality::FEWEST_RUNS {
+            return Err(self.too_few("runs with injected delays", runs, quality::FEWEST_RUNS));
+        }
+        match points.len() < quality::FEWEST_DELAYS {
+            true => Err(self.too_few("delays with runs", points.len(), quality::FEWEST_DELAYS)),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns the runs at each delay, smallest first.
+    fn points(&self, mut runs: Vec<(f64, Done)>) -> Vec<InjectionPoint> {
+        runs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.wall_s.total_cmp(&b.1.wall_s)));
+        let groups = runs.chunk_by(|a, b| a.0 == b.0);
+        let point = |group: &[(f64, Done)]| {
+            let middle = group[group.len() / 2].1;
+            InjectionPoint {
+                delay_ns: self.runner.delay(group[0].0).mean_ns(),
+                runs: with_median(group.iter().map(|(_, done)| done.wall_s).collect()),
+                fetches: middle.fetches,
+                write_backs: middle.write_backs,
+            }
+        };
+        groups.map(point).collect()
+    }
+
+    /// Returns runs with delays, which are in ns.
+    fn delayed(&self, local: Bytes, whose: Whose) -> Vec<(f64, Done)> {
+        let is_wanted = |task| {
+            matches!(task, Task::Remote { local_bytes, delay_ns, .. }
+            if local_bytes == local.get() && delay_ns > 0.0)
+        };
+        let runs = match whose {
+            Whose::Undisturbed => self.kept.undisturbed(is_wanted),
+            Whose::All => self.kept.with_disturbed(is_wanted),
+        };
+        runs.into_iter().map(|(task, done)| (delay(task), done)).collect()
+    }
+}
+
+/// Runs that are concluded from.
+#[derive(Clone, Copy)]
+enum Whose {
+    Undisturbed,
+    All,
+}
+
+/// Returns why nothing may be concluded from a line through runs, if so.
+fn refusal(fit: &Fit, native_s: f64, runs: &[(f64, Done)]) -> Option<Warning> {
+    let (overhead_s, delay_s) = beside_the_waits(runs, fit.waits);
+    quality::refusal(fit, native_s, overhead_s, delay_s)
+}
+
+/// Returns what the pager takes beside the waits, of which the line has so many, and the delay, in seconds: means of the runs.
+fn beside_the_waits(runs: &[(f64, Done)], waits: f64) -> (f64, f64) {
+    let mean = |of: &dyn Fn(&(f64, Done)) -> f64| runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64;
+    let lost_s = mean(&|(_, done)| done.overhead_s + done.late_s);
+    // What overlaps as the fetches do counts once.
+    let overlap = if waits > 0.0 { mean(&|(_, done)| done.fetches as f64) / waits } else { 1.0 };
+    (lost_s / overlap.max(1.0), mean(&|(delay_ns, _)| delay_ns / 1e9))
+}
+
+fn delay(task: Task) -> f64 {
+    match task {
+        Task::Native { .. } => 0.0,
+        Task::Remote { delay_ns, .. } => delay_ns,
+    }
+}
+
+fn through(points: &[InjectionPoint], native_s: &[f64], seed: u64) -> Fit {
+    let point = |point: &InjectionPoint, run_s: &f64| fit::Point { delay_ns: point.delay_ns, run_s: *run_s };
+    let all: Vec<_> = points.iter().flat_map(|p| p.runs.seconds.iter().map(move |s| point(p, s))).collect();
+    fit::line(&all, native_s, seed).expect("enough runs at different delays, all of which took some time")
+}

@@ -1,0 +1,151 @@
+//! Runs of a program that this process makes itself.
+
+use super::maker::{Made, MeasuredCost, RunMaker, RunOrder};
+use super::task::{Done, PagerCost, Task};
+use crate::error::Error;
+use crate::load::{self, Load, beside};
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Instant;
+use unrack_paging::{
+    Calibration, CaptureTo, CheckedProgram, FaultMode, Input, NOT_AWAY, OutputTarget, PagingError,
+    ProgramEnd, RunSetup, calibrate_undisturbed, measure, native,
+};
+use unrack_record::Warning;
+use unrack_units::Bytes;
+
+/// Program whose runs this process makes.
+pub(crate) struct OwnRuns {
+    pub job: CheckedProgram,
+}
+
+impl OwnRuns {
+    /// Finds the program, and makes the input of this process readable for every run.
+    ///
+    /// # Errors
+    /// If the program cannot be found or run, or its input not be kept.
+    pub(crate) fn prepare(command: &[OsString]) -> Result<OwnRuns, Error> {
+        let mut job = CheckedProgram::prepare(command)?;
+        job.input = Input::repeatable()?;
+        Ok(OwnRuns { job })
+    }
+
+    fn natively(&self, order: &RunOrder, until: Option<Instant>) -> Result<(Done, Vec<Warning>), Ended> {
+        let output = order.native_output();
+        let run = native(&self.job, &OutputTarget::File(output.clone()), until)?;
+        check_status(run.status, "natively", &output)?;
+        run.footprint.check()?;
+        let footprint_bytes = run.footprint.bytes().get();
+        let warnings = run.footprint.kept_warning().into_iter().collect();
+        Ok((Done { wall_s: run.wall_s, footprint_bytes, ..Done::default() }, warnings))
+    }
+
+    fn remotely(
+        &self,
+        order: &RunOrder,
+        (local, delay_ns): (Bytes, f64),
+        until: Option<Instant>,
+    ) -> Result<(Done, Vec<Warning>), Ended> {
+        let (output, trace) = (order.remote_output(), order.folder.join("trace.parquet"));
+        let known = &order.known;
+        let delay = &order.delay(delay_ns);
+        let is_captured = delay_ns == 0.0 && known.captured_local == Some(local);
+        let to = CaptureTo { path: &trace, native_s: known.native_s };
+        let setup = RunSetup {
+            local,
+            footprint: Some(known.footprint),
+            delay,
+            calibration: calibration(known.cost),
+            seed: order.seed,
+            capture: is_captured.then_some(to),
+            node: None,
+            output: OutputTarget::File(output.clone()),
+            until,
+            seat: None,
+            grace: None,
+            read_ahead: 0,
+        };
+        let report = measure(&self.job, &setup)?;
+        check_status(report.status, "with remote memory", &output)?;
+        let (wall_s, tally) = (report.wall_s, report.tally);
+        let (fetches, write_backs, threads) = (tally.fetches, tally.write_backs, tally.threads);
+        let not_away = report.warnings.iter().any(|warning| warning.key == NOT_AWAY);
+        let overhead_s = tally.overhead_ns as f64 / 1e9;
+        let late_s = (tally.wait_ns as f64 - tally.fetches as f64 * delay_ns).max(0.0) / 1e9;
+        let done =
+            Done { wall_s, fetches, write_backs, threads, overhead_s, late_s, not_away, ..Done::default() };
+        Ok((done, report.warnings))
+    }
+}
+
+impl RunMaker for OwnRuns {
+    fn words(&self) -> Vec<String> {
+        self.job.words()
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.job.identity()
+    }
+
+    fn is_repeatable(&self) -> bool {
+        matches!(self.job.input, Input::Empty)
+    }
+
+    fn look(&self) -> Result<Load, Error> {
+        Ok(load::look())
+    }
+
+    fn measure_cost(&self, until: Option<Instant>) -> Result<Option<MeasuredCost>, Error> {
+        match calibrate_undisturbed(FaultMode::Blocking, until) {
+            Err(PagingError::OutOfTime) => Ok(None),
+            measured => {
+                let (Calibration { floor_ns, unseen_ns, .. }, disturbance) = measured?;
+                let cost = PagerCost { floor_ns, unseen_ns };
+                Ok(Some(MeasuredCost { cost, is_disturbed: disturbance.is_some() }))
+            }
+        }
+    }
+
+    fn make(&self, order: &RunOrder, until: Option<Instant>) -> Result<Option<Made>, Error> {
+        let (made, load) = beside(|| match order.task {
+            Task::Native { .. } => self.natively(order, until),
+            Task::Remote { local_bytes, delay_ns, .. } => {
+                self.remotely(order, (Bytes::new(local_bytes), delay_ns), until)
+            }
+        });
+        match made {
+            Ok((done, warnings)) => Ok(Some(Made { done, load: load.into(), warnings })),
+            Err(Ended::OutOfTime) => Ok(None),
+            Err(Ended::Failed(why)) => Err(why),
+        }
+    }
+}
+
+fn calibration(cost: PagerCost) -> Calibration {
+    Calibration { mode: FaultMode::Blocking, floor_ns: cost.floor_ns, unseen_ns: cost.unseen_ns }
+}
+
+/// Reason why there is no run.
+enum Ended {
+    OutOfTime,
+    Failed(Error),
+}
+
+impl From<PagingError> for Ended {
+    fn from(error: PagingError) -> Ended {
+        match error {
+            PagingError::OutOfTime => Ended::OutOfTime,
+            other => Ended::Failed(other.into()),
+        }
+    }
+}
+
+fn check_status(status: ProgramEnd, how: &str, output: &Path) -> Result<(), Ended> {
+    if status.is_success() {
+        return Ok(());
+    }
+    let (code, output) = (status.code(), output.display());
+    Err(Ended::Failed(Error::Failed(format!(
+        "the program ended with status {code} when run {how}: see its output in {output}"
+    ))))
+}

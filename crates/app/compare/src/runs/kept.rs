@@ -1,0 +1,209 @@
+//! Measurements. A map keeps them in its run folder as they are made, so that an interrupted map can be continued.
+
+use super::task::{Done, PagerCost, Task};
+use crate::error::Error;
+use crate::steps::Steps;
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use unrack_record::{RunFolder, read_json};
+use unrack_units::Bytes;
+
+const NAME: &str = "measured.json";
+
+/// Runs of one command so far.
+pub(crate) struct Kept<'a> {
+    /// Run folder; `None` if runs are kept in memory only.
+    folder: Option<&'a RunFolder>,
+    runs: RefCell<Measurements>,
+}
+
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Measurements {
+    of: Identity,
+    calibration: Option<KeptCalibration>,
+    /// The program's footprint, by which shares became sizes.
+    footprint_bytes: Option<u64>,
+    delays: Vec<Delays>,
+    /// Runs in the order in which they were made.
+    runs: Vec<Run>,
+}
+
+/// Values that have to be equal for kept runs to be reused.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    /// Hash of the sources of this command: another pager or fit measures something else.
+    pub sources: String,
+    pub program: String,
+    pub seed: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct KeptCalibration {
+    floor_ns: f64,
+    unseen_ns: f64,
+    /// True if other work disturbed the calibration.
+    is_disturbed: bool,
+}
+
+/// Delays that were chosen for one amount of local memory.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+struct Delays {
+    local_bytes: u64,
+    delays_ns: Vec<f64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Run {
+    task: Task,
+    done: Done,
+    /// True if other work disturbed the run: its time is not used.
+    is_disturbed: bool,
+}
+
+impl<'a> Kept<'a> {
+    /// Returns an empty store that keeps nothing beyond this command.
+    pub(crate) fn in_memory() -> Kept<'a> {
+        Kept { folder: None, runs: RefCell::default() }
+    }
+
+    /// Opens the undisturbed runs of this command in the folder; none if the folder has those of another command.
+    pub(crate) fn open(folder: &'a RunFolder, of: Identity, is_repeatable: bool, steps: &Steps) -> Kept<'a> {
+        let found: Option<Measurements> = read_json(folder.path(NAME)).ok();
+        let nothing = Measurements { of: of.clone(), ..Measurements::default() };
+        let mut runs = found.filter(|found| is_repeatable && found.of == of).unwrap_or(nothing);
+        runs.runs.retain(|run| !run.is_disturbed);
+        runs.calibration = runs.calibration.filter(|calibration| !calibration.is_disturbed);
+        let count = runs.runs.len();
+        if count > 0 {
+            let path = folder.path(NAME);
+            steps.say(&format!(
+                "continuing from {count} runs in {} (remove it to start again)",
+                path.display()
+            ));
+        }
+        Kept { folder: Some(folder), runs: RefCell::new(runs) }
+    }
+
+    /// Returns the pager's cost, and true if its measurement was disturbed.
+    pub(crate) fn cost(&self) -> Option<(PagerCost, bool)> {
+        let KeptCalibration { floor_ns, unseen_ns, is_disturbed } = self.runs.borrow().calibration?;
+        Some((PagerCost { floor_ns, unseen_ns }, is_disturbed))
+    }
+
+    /// Keeps the pager's cost.
+    pub(crate) fn keep_cost(&self, cost: PagerCost, is_disturbed: bool) -> Result<(), Error> {
+        let PagerCost { floor_ns, unseen_ns } = cost;
+        self.keep(|runs| runs.calibration = Some(KeptCalibration { floor_ns, unseen_ns, is_disturbed }))
+    }
+
+    /// Returns the program's footprint: the kept one if there is any, otherwise the largest of the native runs so far.
+    /// It stays, so that shares are the same sizes when runs are made again.
+    pub(crate) fn footprint_bytes(&self) -> u64 {
+        let mut runs = self.runs.borrow_mut();
+        if let Some(kept) = runs.footprint_bytes {
+            return kept;
+        }
+        let native = runs.runs.iter().filter(|run| matches!(run.task, Task::Native { .. }));
+        let largest = native.map(|run| run.done.footprint_bytes).max();
+        // Written with the next run.
+        runs.footprint_bytes = largest;
+        largest.unwrap_or(0)
+    }
+
+    /// Returns the delays for `local` memory: the kept ones if there are any, otherwise those that `choose` returns.
+    pub(crate) fn delays_ns(
+        &self,
+        local: Bytes,
+        choose: impl FnOnce() -> Vec<f64>,
+    ) -> Result<Vec<f64>, Error> {
+        let local_bytes = local.get();
+        if let Some(kept) = self.runs.borrow().delays.iter().find(|kept| kept.local_bytes == local_bytes) {
+            return Ok(kept.delays_ns.clone());
+        }
+        let delays_ns = choose();
+        self.keep(|runs| runs.delays.push(Delays { local_bytes, delays_ns: delays_ns.clone() }))?;
+        Ok(delays_ns)
+    }
+
+    /// Keeps a run, which replaces an earlier one of the same task.
+    pub(crate) fn put(&self, task: Task, done: Done, is_disturbed: bool) -> Result<(), Error> {
+        self.keep(|runs| {
+            runs.runs.retain(|run| run.task != task);
+            runs.runs.push(Run { task, done, is_disturbed });
+        })
+    }
+
+    /// Returns true if there is an undisturbed run.
+    pub(crate) fn has(&self, task: Task) -> bool {
+        self.runs.borrow().runs.iter().any(|run| run.task == task && !run.is_disturbed)
+    }
+
+    /// Returns a run, disturbed if there is no other.
+    pub(crate) fn get(&self, task: Task) -> Option<Done> {
+        self.runs.borrow().runs.iter().find(|run| run.task == task).map(|run| run.done)
+    }
+
+    /// Returns undisturbed runs in the order in which they were made.
+    pub(crate) fn undisturbed(&self, is_wanted: impl Fn(Task) -> bool) -> Vec<(Task, Done)> {
+        self.wanted(|run| !run.is_disturbed && is_wanted(run.task))
+    }
+
+    /// Returns all runs with their tasks, also disturbed ones, in the order in which they were made.
+    pub(crate) fn with_disturbed(&self, is_wanted: impl Fn(Task) -> bool) -> Vec<(Task, Done)> {
+        self.wanted(|run| is_wanted(run.task))
+    }
+
+    fn wanted(&self, is_wanted: impl Fn(&Run) -> bool) -> Vec<(Task, Done)> {
+        let runs = self.runs.borrow();
+        runs.runs.iter().filter(|run| is_wanted(run)).map(|run| (run.task, run.done)).collect()
+    }
+
+    /// Returns all runs, also disturbed ones.
+    pub(crate) fn all(&self, is_wanted: impl Fn(Task) -> bool) -> Vec<Done> {
+        self.with_disturbed(is_wanted).into_iter().map(|(_, done)| done).collect()
+    }
+
+    fn keep(&self, add: impl FnOnce(&mut Measurements)) -> Result<(), Error> {
+        add(&mut self.runs.borrow_mut());
+        match self.folder {
+            Some(folder) => Ok(folder.write_json(NAME, &*self.runs.borrow())?),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn done(wall_s: f64) -> Done {
+        Done { wall_s, ..Done::default() }
+    }
+
+    #[test]
+    fn an_undisturbed_run_takes_the_place_of_a_disturbed_one() {
+        let (kept, task) = (Kept::in_memory(), Task::Native { nth: 1 });
+        kept.put(task, done(9.0), true).unwrap();
+        assert!(!kept.has(task) && kept.undisturbed(|_| true).is_empty());
+        assert_eq!(kept.get(task), Some(done(9.0)), "better than nothing, to plan by");
+        kept.put(task, done(1.0), false).unwrap();
+        assert!(kept.has(task));
+        assert_eq!(kept.all(|_| true), [done(1.0)]);
+        assert_eq!(kept.undisturbed(|task| matches!(task, Task::Native { .. })), [(task, done(1.0))]);
+    }
+
+    #[test]
+    fn a_footprint_stays_once_shares_of_it_are_sizes() {
+        let kept = Kept::in_memory();
+        let native = |nth, footprint_bytes| {
+            kept.put(Task::Native { nth }, Done { footprint_bytes, ..done(1.0) }, false).unwrap();
+        };
+        assert_eq!(kept.footprint_bytes(), 0, "nothing was run");
+        native(1, 4096);
+        native(2, 8192);
+        assert_eq!(kept.footprint_bytes(), 8192);
+        native(2, 4096);
+        native(3, 12288);
+        assert_eq!(kept.footprint_bytes(), 8192);
+    }
+}

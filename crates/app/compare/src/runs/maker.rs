@@ -1,0 +1,88 @@
+//! Interface between a measurement and the process that makes its runs.
+
+use super::task::{Done, Known, PAGE, PagerCost, Task};
+use crate::error::Error;
+use crate::load::Load;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::Instant;
+use unrack_paging::Delay;
+use unrack_record::Warning;
+use unrack_units::{Rate, Time};
+
+/// Makes runs of one program, and looks at the machine where it makes them.
+pub(crate) trait RunMaker {
+    /// Returns the command, as a person reads it.
+    fn words(&self) -> Vec<String>;
+
+    /// Returns what a measurement of this command visibly depends on, if that is known.
+    fn identity(&self) -> Option<String>;
+
+    /// Returns whether a later command has the same input.
+    fn is_repeatable(&self) -> bool;
+
+    /// Returns the load of the machine while no run is made.
+    fn look(&self) -> Result<Load, Error>;
+
+    /// Measures the pager's cost. `None` if it is not known at `until`.
+    fn measure_cost(&self, until: Option<Instant>) -> Result<Option<MeasuredCost>, Error>;
+
+    /// Makes a run. `None` if it had not ended at `until`.
+    fn make(&self, order: &RunOrder, until: Option<Instant>) -> Result<Option<Made>, Error>;
+}
+
+/// One run that is to be made.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct RunOrder {
+    pub task: Task,
+    pub known: Known,
+    /// Run folder.
+    pub folder: PathBuf,
+    /// Rate of the link to remote memory.
+    pub rate: Rate,
+    pub seed: u64,
+}
+
+/// A finished run, and the load of the machine during it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Made {
+    pub done: Done,
+    pub load: Load,
+    pub warnings: Vec<Warning>,
+}
+
+/// Cost of the pager, as measured.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct MeasuredCost {
+    pub cost: PagerCost,
+    /// Whether other work disturbed the measurement.
+    pub is_disturbed: bool,
+}
+
+/// Output files of runs, in the run folder.
+const NATIVE_OUTPUT: &str = "native.out";
+const REMOTE_OUTPUT: &str = "remote.out";
+
+impl RunOrder {
+    /// Returns the file for the output of a native run.
+    pub(super) fn native_output(&self) -> PathBuf {
+        self.folder.join(NATIVE_OUTPUT)
+    }
+
+    /// Returns the file for the output of a run with remote memory.
+    pub(super) fn remote_output(&self) -> PathBuf {
+        self.folder.join(REMOTE_OUTPUT)
+    }
+
+    /// Returns a delay of `whole_ns` in all, transmission included.
+    pub(super) fn delay(&self, whole_ns: f64) -> Delay {
+        delay(whole_ns, self.rate)
+    }
+}
+
+/// Returns a delay of `whole_ns` in all, with the transmission of a page at a rate.
+pub(super) fn delay(whole_ns: f64, rate: Rate) -> Delay {
+    let transmission = rate.transmit(PAGE);
+    let whole = Time::from_secs_f64(whole_ns.max(0.0) / 1e9);
+    Delay::constant(whole.saturating_sub(transmission), rate)
+}

@@ -1,0 +1,69 @@
+//! Messages between a process that asks a question and the command that makes its runs: one JSON value a line.
+
+use super::maker::{Made, MeasuredCost, RunOrder};
+use crate::error::Error;
+use crate::load::Load;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::time::{Duration, Instant};
+
+/// What the command is to do.
+#[derive(Serialize, Deserialize)]
+pub(super) enum Request {
+    /// Prepare the program, whose words are bytes. This comes first, and once.
+    Prepare {
+        version: String,
+        command: Vec<Vec<u8>>,
+    },
+    Look,
+    MeasureCost {
+        left_s: Option<f64>,
+    },
+    Make {
+        order: RunOrder,
+        left_s: Option<f64>,
+    },
+}
+
+/// Answer to one request.
+#[derive(Serialize, Deserialize)]
+pub(super) enum Reply {
+    Prepared(PreparedProgram),
+    Load(Load),
+    Cost(Option<MeasuredCost>),
+    Made(Option<Made>),
+    Failed(Error),
+}
+
+/// Program as the command found it.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct PreparedProgram {
+    pub words: Vec<String>,
+    pub identity: Option<String>,
+    pub is_repeatable: bool,
+}
+
+impl Request {
+    /// Returns the request that prepares a command.
+    pub(super) fn prepare(command: &[OsString]) -> Request {
+        let command = command.iter().map(|word| word.as_bytes().to_vec()).collect();
+        Request::Prepare { version: env!("CARGO_PKG_VERSION").into(), command }
+    }
+}
+
+/// Returns the words of a command.
+pub(super) fn words(command: Vec<Vec<u8>>) -> Vec<OsString> {
+    command.into_iter().map(OsString::from_vec).collect()
+}
+
+/// Returns the seconds until a moment.
+pub(super) fn left_s(until: Option<Instant>) -> Option<f64> {
+    until.map(|until| until.saturating_duration_since(Instant::now()).as_secs_f64())
+}
+
+/// Returns the moment in so many seconds.
+pub(super) fn until(left_s: Option<f64>) -> Option<Instant> {
+    let left = Duration::try_from_secs_f64(left_s?).ok()?;
+    Instant::now().checked_add(left)
+}
