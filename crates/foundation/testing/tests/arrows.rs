@@ -22,12 +22,6 @@ const KNOWN: &[(&str, &[usize])] = &[
     ("pool/rpc", &[11]),
     ("pool/rpc-bench", &[5]),
     ("pool/socket", &[21]),
-    ("sim/engine", &[7]),
-    ("sim/hosts", &[5]),
-    ("sim/protocol", &[4]),
-    ("sim/rack", &[9]),
-    ("sim/sim", &[27, 4]),
-    ("sim/workload", &[4]),
     ("tools/programs", &[10]),
     ("tools/stress", &[10]),
 ];
@@ -43,7 +37,6 @@ const SPREAD: &[(&str, &str, usize)] = &[
     ("sim/sim", "fabric::packet::Wires", 4),
     ("sim/sim", "fabric::r2c2::R2c2", 9),
     ("sim/sim", "fabric::r2c2::Rack", 6),
-    ("sim/sim", "fabric::stream::Streams", 9),
 ];
 /// Modules that a circle may have, and files that may have methods of a type.
 const MOST: usize = 3;
