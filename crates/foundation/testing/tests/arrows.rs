@@ -35,8 +35,6 @@ const SPREAD: &[(&str, &str, usize)] = &[
     ("sim/rack", "check::Checker", 6),
     ("sim/sim", "fabric::edm::Edm", 4),
     ("sim/sim", "fabric::packet::Wires", 4),
-    ("sim/sim", "fabric::r2c2::R2c2", 9),
-    ("sim/sim", "fabric::r2c2::Rack", 6),
 ];
 /// Modules that a circle may have, and files that may have methods of a type.
 const MOST: usize = 3;

@@ -58,4 +58,4 @@ impl Registered for Dctcp {
     }
 }
 
-super::stream::fabric_of_streams!(Dctcp);
+super::stream::single::fabric_of_streams!(Dctcp);

@@ -62,4 +62,4 @@ impl Registered for Tcp {
     }
 }
 
-super::stream::fabric_of_streams!(Tcp);
+super::stream::single::fabric_of_streams!(Tcp);

@@ -115,3 +115,57 @@ fn queues_alone(plan: &StreamPlan, message: &Message) -> bool {
     let (topology, segments) = (&plan.network.topology, plan.framing.segments(message.bytes));
     (topology.is_uneven() || topology.graph().is_some() && segments > 1) && segments <= MOST_SIMULATED
 }
+
+/// Implements `Fabric` and `Split` for a struct whose field `streams` has streams of one subflow.
+macro_rules! fabric_of_streams {
+    ($fabric:ident) => {
+        impl $crate::Fabric for $fabric {
+            type Event = $crate::fabric::stream::Event;
+
+            fn submit<O: $crate::Observer>(
+                &mut self,
+                core: &mut $crate::Core<Self::Event, O>,
+                id: unrack_workload::MessageId,
+            ) {
+                self.streams.submit(core, id);
+            }
+            fn handle<O: $crate::Observer>(
+                &mut self,
+                core: &mut $crate::Core<Self::Event, O>,
+                event: Self::Event,
+            ) {
+                self.streams.handle(core, event);
+            }
+            fn compute<O: $crate::Observer>(
+                &mut self,
+                core: &mut $crate::Core<Self::Event, O>,
+                computing: unrack_workload::Computing,
+            ) {
+                self.streams.compute(core, computing);
+            }
+            fn unloaded(&self, message: &unrack_workload::Message) -> unrack_units::Time {
+                $crate::fabric::stream::single::unloaded(&self.streams, message)
+            }
+            fn draws_routes(&self) -> bool {
+                self.streams.plan.network.topology.is_uneven()
+            }
+            fn largest(&self) -> Option<unrack_engine::Largest> {
+                Some(self.streams.largest())
+            }
+            fn hosts(&self) -> Option<unrack_engine::HostCounts> {
+                self.streams.host_counts()
+            }
+            fn lookahead(&self) -> unrack_units::Time {
+                self.streams.lookahead()
+            }
+        }
+
+        $crate::fabric::split_by_switch!(
+            $fabric,
+            streams,
+            $crate::fabric::stream::Event,
+            $crate::fabric::stream::Parcel
+        );
+    };
+}
+pub(in crate::fabric) use fabric_of_streams;
