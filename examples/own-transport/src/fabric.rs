@@ -3,8 +3,8 @@
 use crate::go_back::Sender;
 use std::collections::BTreeSet;
 use unrack_rack::{Profile, Protocol};
+use unrack_sim::cost::Cost;
 use unrack_sim::fabric::packet::{Net, Packet, PacketNetwork, Side, StreamPlan, StrictPriority, Transport};
-use unrack_sim::memory::Cost;
 use unrack_sim::{Observer, PacketKind, Registered, SetupError, Site};
 use unrack_units::Time;
 use unrack_workload::NodeId;

@@ -37,7 +37,7 @@
 //! | [`spool`] | capture of transfers |
 //! | [`moves`] | moves of pages out of the program and into it |
 //!
-//! Uses go one way: no module is used by a module that it uses. `tests/arrows.rs` checks that.
+//! Uses go one way: no module is used by a module that it uses. `foundation/testing/tests/arrows.rs` checks that.
 
 #![cfg_attr(not(test), no_std)]
 

@@ -7,8 +7,8 @@
 
 use crate::error::SetupError;
 use crate::events::LinkId;
-use crate::network::{Departure, Pace};
-use crate::topology::{End, Topology};
+use crate::link::{Departure, End, Pace};
+use crate::topology::Topology;
 use std::collections::BTreeMap;
 use unrack_basis::mix;
 use unrack_rack::Outage;

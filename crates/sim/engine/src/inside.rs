@@ -1,6 +1,6 @@
 //! Insides of nodes as plain data: what hosts are made of, and what was counted in them.
 
-use crate::topology::Link;
+use crate::link::Link;
 use std::sync::Arc;
 use unrack_rack::HostSpec;
 use unrack_units::Time;

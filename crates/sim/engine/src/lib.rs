@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`events`] | time, the event queue, the run loop, runs that are split over threads |
 //! | [`fabric`] | the [`Fabric`] contract: what carries messages, and is told of its own events |
-//! | [`network`] | what fabrics are built from: link pace, ports with known departures, the star |
+//! | [`network`] | what fabrics are built from: links, ports with known departures, the star |
 //! | [`topology`] | how nodes and switches are wired, and which path a packet takes |
 //! | [`faults`] | links and switches that fail, bits that flip |
 //! | [`inside`] | what takes time inside nodes, as plain data |
@@ -21,6 +21,7 @@ pub mod events;
 pub mod fabric;
 pub mod faults;
 pub mod inside;
+mod link;
 pub mod network;
 pub mod run;
 pub mod topology;
@@ -32,5 +33,5 @@ pub use events::{
 };
 pub use fabric::{Fabric, Largest};
 pub use inside::{HostCounts, Inside};
-pub use network::PacketSize;
+pub use link::PacketSize;
 pub use run::{Ending, Outcome, Run};

@@ -45,7 +45,7 @@ use self::buffers::{Buffers, Stock};
 use self::cache::Cache;
 use self::cores::{Core, Task};
 use self::memory::{Agent, Memory};
-pub use self::plan::HostPlan;
+pub use self::plan::{HostPlan, Way};
 use self::programs::Programs;
 use self::queues::{Receive, Transmit};
 pub use self::reading::Reading;
@@ -105,15 +105,6 @@ impl HostPacket {
         let Endpoints { src: from, dst: to } = ends;
         HostPacket { from, to, hash, bytes, payload, way, buffer: 0, class: 0, owner: to }
     }
-}
-
-/// Way by which a packet leaves its host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    /// Leaves by this NIC.
-    Nic(u32),
-    /// Goes to another host of the rack, over CXL.
-    Rack,
 }
 
 /// Reason to call [`Hosts::handle`] again.

@@ -1,12 +1,20 @@
 //! Numbers of hosts, queues, cores and buffers.
 
-use super::Way;
 use std::sync::Arc;
 use unrack_engine::Inside;
 use unrack_engine::topology::{Link, Topology};
 use unrack_rack::HostSpec;
 use unrack_units::Time;
 use unrack_workload::NodeId;
+
+/// Way by which a packet leaves its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// Leaves by this NIC.
+    Nic(u32),
+    /// Goes to another host of the rack, over CXL.
+    Rack,
+}
 
 /// Hosts of a network, numbered.
 #[derive(Debug, Clone)]

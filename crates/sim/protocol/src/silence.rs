@@ -12,8 +12,10 @@
 //! Departure: after [`STEADY`] timeouts in a row (pFabric: 1,024) without progress, each is twice the one before, also
 //! where the paper has them all alike: a sender that waits for a dead peer sends little, and costs little to simulate.
 
-use crate::tcp::MOST_TIMEOUTS;
 use unrack_units::Time;
+
+/// Timeouts in a row after which TCP closes a connection (RFC 1122 §4.2.3.5: R2); as many as Linux's `tcp_retries2`.
+pub const MOST_TIMEOUTS: u32 = 15;
 
 /// Timeouts in a row that have the length that the protocol gives them.
 pub const STEADY: u32 = 64;

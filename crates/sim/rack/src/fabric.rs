@@ -3,7 +3,7 @@
 //! The list of protocols and their parameters are the simulator's; this crate checks a scenario against whatever list
 //! it is given.
 
-use crate::topology::{KINDS, TopologyKind};
+use crate::kinds::{KINDS, TopologyKind};
 
 /// Description of a protocol: its name, what it runs on, and what it refuses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
 //! Inside of a host: memory, its CXL port, its virtual NICs, cores, and a cache of its rack's memory.
 
-use crate::network::LinkSpec;
+use crate::link::LinkSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Bytes, Rate, Time};

@@ -43,6 +43,8 @@ mod fabric;
 mod faults;
 pub mod graph;
 mod host;
+mod kinds;
+mod link;
 mod load;
 mod network;
 mod overrides;
@@ -62,13 +64,15 @@ pub use check::bounds::LARGEST_MESSAGE;
 pub use fabric::{Known, Networks, Profile, Protocol, listed};
 pub use faults::{BitErrors, Failure, Faults, Outage};
 pub use host::{Cpu, DramCache, HostMemory, HostSpec, Nic};
+pub use kinds::{Connects, TopologyKind};
+pub use link::LinkSpec;
 pub use load::MOST_BYTES;
-pub use network::{BufferSize, Headers, LinkSpec, NetworkSpec, SwitchSpec};
+pub use network::{BufferSize, Headers, NetworkSpec, SwitchSpec};
 pub use overrides::Overrides;
 pub use problem::ScenarioError;
 pub use scenario::{Scenario, ValidScenario};
 pub use scenario_schema::{params_schema, scenario_schema};
-pub use topology::{Built, Cabling, Connects, RefusedTopology, Switches, TopologyKind, TopologySpec};
+pub use topology::{Built, Cabling, RefusedTopology, Switches, TopologySpec};
 pub use wiring::Wiring;
 pub use workload::{
     Arrivals, BUILT_IN_CDFS, Blades, Collective, Disk, FileRef, Flows, Jobs, Margin, Memory, Operation,

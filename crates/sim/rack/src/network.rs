@@ -1,9 +1,10 @@
 //! Network of a rack: its topology, links and switches.
 
+use crate::link::LinkSpec;
 use crate::topology::TopologySpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use unrack_units::{Bytes, Rate, Time};
+use unrack_units::{Bytes, Time};
 
 /// Network of a rack, ready to be built.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,32 +32,6 @@ pub enum Headers {
     Ethernet,
     /// No headers: to compare with simulators that count payload only. No packet is below 8 B.
     None,
-}
-
-/// A full-duplex link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct LinkSpec {
-    /// Rate each way. Default 100 Gb/s (EDM §4.3).
-    pub rate: Rate,
-    /// Delay from one end to the other. Default 10 ns (EDM table 1).
-    pub propagation: Time,
-}
-
-impl Default for LinkSpec {
-    fn default() -> LinkSpec {
-        LinkSpec { rate: Rate::from_gbps(100), propagation: Time::from_ns(10) }
-    }
-}
-
-impl LinkSpec {
-    pub(crate) const SLOWEST: Rate = Rate::from_bps(1_000_000);
-    pub(crate) const FASTEST: Rate = Rate::from_gbps(100_000);
-    /// Longest propagation: a rack is no further across than a light-second.
-    pub(crate) const LONGEST: Time = Time::from_us(1_000_000);
-    /// Default link of a host to the CXL switch of its rack: PCIe 5.0 x16 (DRack §2.4: 500 Gb/s), and half of what a
-    /// round trip through a CXL switch adds to a local access (§7.1: 170 to 270 ns), shared by two links.
-    pub const CXL: LinkSpec = LinkSpec { rate: Rate::from_gbps(500), propagation: Time::from_ns(55) };
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]

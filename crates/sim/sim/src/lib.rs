@@ -5,6 +5,8 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`site`], [`cost`] | the network under a fabric, and the memory that a fabric takes |
+//! | [`contract`] | what a fabric that scenarios can name implements |
 //! | [`fabric`] | one leaf per fabric |
 //! | [`registry`] | the only list of fabrics that scenarios can name |
 //! | [`scenario`] | a run of a checked scenario file |
@@ -21,21 +23,28 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 
+mod config;
+pub mod contract;
+pub mod cost;
 pub mod fabric;
+mod job;
 pub mod memory;
 pub mod observe;
 pub mod registry;
 pub mod scenario;
 pub mod setup;
+pub mod site;
 pub mod summary;
 pub mod warnings;
+mod work;
 
+pub use config::FabricConfig;
+pub use contract::{AssumedBuffer, NoParams, Parts, Registered};
+pub use job::Finished;
 pub use memory::Need;
-pub use registry::{
-    AssumedBuffer, FabricConfig, NoParams, Parts, Registered, Site, check, known, register,
-    register_topology, schema,
-};
-pub use setup::{Finished, Setup, Work};
+pub use registry::{check, known, register, register_topology, schema};
+pub use setup::Setup;
+pub use site::Site;
 pub use summary::{Excluded, Labels, Summary};
 pub use unrack_engine as engine;
 pub use unrack_engine::{
@@ -43,3 +52,4 @@ pub use unrack_engine::{
     Run, SetupError, Sim, Unobserved, Wait, error, faults, network, run, topology,
 };
 pub use warnings::warnings;
+pub use work::Work;

@@ -1,5 +1,4 @@
-//! Tables, pages that move, and arrows between modules. One program, since each further one is linked again and runs alone.
+//! Tables, and pages that move. One program, because each further one is linked again and runs alone.
 
-mod arrows;
 mod moves;
 mod table;

@@ -1,7 +1,8 @@
 //! Links by which nodes send: one each or, where NICs are pooled, all those of the rack.
 
-use super::{Drack, End, Link, Shape, Topology};
+use super::{Drack, Shape, Topology};
 use crate::faults::FaultSchedule;
+use crate::link::{End, Link};
 use unrack_units::Time;
 use unrack_workload::NodeId;
 

@@ -6,7 +6,7 @@
 //! them, which the tests check; the arithmetic stays for these, since a table has an entry for each pair of a switch
 //! and a rack: 34 GB for 65,536 racks of one host under 64 spines.
 
-use super::End;
+use crate::link::End;
 use std::collections::{BTreeMap, VecDeque};
 use unrack_rack::Switches;
 use unrack_workload::{NodeId, Racks};

@@ -1,7 +1,6 @@
 //! Links between nodes that forward for each other, where they are not all alike.
 
-use super::Link;
-use crate::network::Pace;
+use crate::link::{Link, Pace};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::{Arc, OnceLock};

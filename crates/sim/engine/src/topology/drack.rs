@@ -11,7 +11,8 @@
 //! are 0 to n - 1 leave by NICs of their own and share no link between NICs, wherever all racks have as many NICs at
 //! each switch.
 
-use super::{End, Route};
+use super::route::Route;
+use crate::link::End;
 use std::ops::Range;
 use unrack_rack::Wiring;
 use unrack_workload::NodeId;

@@ -1,6 +1,7 @@
 //! A network as a picture: hosts at the bottom, then a row for each tier of switches, and a line for each cable.
 
-use super::{End, Topology};
+use super::Topology;
+use crate::link::End;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

@@ -15,36 +15,23 @@ mod built;
 mod cables;
 mod drack;
 mod draw;
+mod route;
 
 use self::built::Built;
 use self::cables::Cables;
 use self::drack::Drack;
 pub use self::draw::MOST_NODES as MOST_DRAWN;
+use self::route::Route;
 use crate::events::LinkId;
 use crate::faults::FaultSchedule;
 use crate::inside::Inside;
-use crate::network::{Departure, Pace};
-use std::ops::Range;
+use crate::link::{Departure, Pace};
+pub use crate::link::{End, Link};
 use std::sync::Arc;
-use unrack_protocol::r2c2::weights::exact::Towards;
-use unrack_rack::graph::Graph;
+use unrack_rack::graph::{Graph, Towards};
 use unrack_rack::{Switches, Wiring};
 use unrack_units::{Rate, Time};
 use unrack_workload::{NodeId, Racks};
-
-/// One direction of a full-duplex link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Link {
-    pub pace: Pace,
-    pub propagation: Time,
-}
-
-/// Device at the end of a link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum End {
-    Switch(u32),
-    Node(NodeId),
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
@@ -60,37 +47,6 @@ enum Shape {
     Direct { nodes: u32, links: u32 },
     /// Switches whose routes are in tables.
     Built { nodes: u32 },
-}
-
-/// Ports by which a packet can go on, or links by which it can leave its node: two ranges, of which the second is
-/// mostly empty.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Route {
-    first: Range<u32>,
-    then: Range<u32>,
-}
-
-impl Route {
-    fn only(port: u32) -> Route {
-        Route::among(port..port + 1)
-    }
-
-    fn among(first: Range<u32>) -> Route {
-        Route { first, then: 0..0 }
-    }
-
-    fn len(&self) -> u32 {
-        (self.first.end - self.first.start) + (self.then.end - self.then.start)
-    }
-
-    fn nth(&self, n: u32) -> u32 {
-        let first = self.first.end - self.first.start;
-        if n < first { self.first.start + n } else { self.then.start + (n - first) }
-    }
-
-    fn ports(self) -> impl Iterator<Item = u32> {
-        self.first.chain(self.then)
-    }
 }
 
 /// A network of switches.

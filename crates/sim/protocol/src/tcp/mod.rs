@@ -29,6 +29,7 @@ mod sender;
 #[cfg(test)]
 mod tail_loss;
 
+pub use crate::silence::MOST_TIMEOUTS;
 pub use control::{Acked, CongestionControl, IdlePeriod, Outstanding};
 pub use ends::{OneSubflow, ReceivingEnd, SendingEnd, StreamSignal, SubflowSet};
 pub use framing::Framing;
@@ -37,7 +38,7 @@ pub use params::{Congestion, Connections, Params};
 pub(crate) use reassembly::Reassembly;
 pub use receiver::Receiver;
 pub use resting::Resting;
-pub use sender::{MOST_TIMEOUTS, Sender, Timeouts};
+pub use sender::{Sender, Timeouts};
 
 use std::ops::Range;
 use unrack_units::Time;

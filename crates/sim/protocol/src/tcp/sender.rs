@@ -4,6 +4,7 @@ use super::resting::Resting;
 use super::rto::Rto;
 use super::scoreboard::Scoreboard;
 use super::{Ack, Acked, CongestionControl, Outstanding, Sack, Segment};
+use crate::silence::MOST_TIMEOUTS;
 use unrack_units::Time;
 
 /// Retransmission timeout before the first sample, and its bounds after it (RFC 6298).
@@ -97,9 +98,6 @@ enum Phase {
     /// The sender has given up, and sends nothing more.
     GivenUp,
 }
-
-/// Timeouts in a row after which a connection is closed (RFC 1122 §4.2.3.5: R2); as many as Linux's `tcp_retries2`.
-pub const MOST_TIMEOUTS: u32 = 15;
 
 impl<C: CongestionControl> Sender<C> {
     /// Creates the sender of a new connection's first stream, of `segments` segments.

@@ -7,15 +7,12 @@ use unrack_units::{Bytes, Fraction, Time};
 use super::Checker;
 use crate::Protocol;
 use crate::graph::Graph;
-use crate::network::{BufferSize, LinkSpec, NetworkSpec, SwitchSpec};
-use crate::topology::TopologySpec;
+use crate::link::LinkSpec;
+use crate::network::{BufferSize, NetworkSpec, SwitchSpec};
+use crate::topology::{MOST_NODES, MOST_PORTS, TopologySpec};
 use crate::workload::{BUILT_IN_CDFS, Blades, Collective, Margin, Operation, Size, Workload};
 use unrack_units::nearest::hint;
 
-/// Largest number of nodes: per-node tables stay in memory.
-pub(crate) const MOST_NODES: u32 = 1 << 16;
-/// Largest number of switch ports: ports are numbered in 32 bits, and each takes some hundred bytes.
-pub(crate) const MOST_PORTS: u64 = 1 << 24;
 /// Ports of the largest fat tree with no more nodes than that.
 const MOST_FAT_TREE_PORTS: u32 = 64;
 /// Largest number of messages of a run, which are numbered in 32 bits.

@@ -2,7 +2,8 @@
 
 use super::Checker;
 use crate::host::{DramCache, HostSpec};
-use crate::network::{LinkSpec, NetworkSpec};
+use crate::link::LinkSpec;
+use crate::network::NetworkSpec;
 use crate::{Protocol, listed};
 use unrack_units::{Bytes, Time};
 

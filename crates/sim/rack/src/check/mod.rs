@@ -19,14 +19,15 @@ use crate::decode::{decode, decode_beside};
 use crate::faults::Faults;
 use crate::host::HostSpec;
 
-use crate::network::{Headers, LinkSpec, NetworkSpec, SwitchSpec};
+use crate::link::LinkSpec;
+use crate::network::{Headers, NetworkSpec, SwitchSpec};
 use crate::problem::Problem;
 use crate::schema;
 use crate::source::{Origin, Source};
 use crate::topology::TopologySpec;
 use crate::tree::{Node, Value};
 use crate::workload::{Blades, FileRef, Size, Trace, Workload};
-use crate::{Known, Protocol};
+use crate::{Known, Protocol, kinds};
 
 pub(crate) struct Checker<'a> {
     root: &'a Node,
@@ -282,7 +283,7 @@ pub(crate) fn common_schema() -> Schema {
 /// Returns the schema of `network` with this topology.
 pub(crate) fn network_schema(topology: &TopologySpec) -> Schema {
     let mut network = common_schema();
-    let shape = schema::described("How nodes and switches are connected.", topology.schema());
+    let shape = schema::described("How nodes and switches are connected.", kinds::schema_of(topology));
     network["properties"]["topology"] = shape;
     network
 }

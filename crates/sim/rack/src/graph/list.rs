@@ -8,7 +8,7 @@
 //! ```
 
 use super::{Graph, GraphError, MOST_NODES};
-use crate::network::LinkSpec;
+use crate::link::LinkSpec;
 use unrack_units::{Rate, Time};
 
 /// Graph, and the properties of its cables.

@@ -6,9 +6,11 @@
 mod closer;
 mod cube;
 pub mod list;
+mod towards;
 
 use closer::Distances;
 pub use cube::{Cube, Direction, Sides};
+pub use towards::Towards;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,13 +1,8 @@
-//! Topologies of a rack: the kinds that a scenario can name, and what each connects.
-//!
-//! A kind has a name, keys and a way to read them: one entry of [`KINDS`], or of [`Known::topologies`] where another
-//! crate connects nodes and switches in a way of its own ([`Connects`]).
+//! Topologies of a rack: what each connects. How a scenario names them is in [`kinds`](crate::kinds).
 
-mod kinds;
 mod switches;
 
-pub(crate) use kinds::KINDS;
-pub use kinds::{Connects, TopologyKind};
+pub(crate) use switches::{MOST_NODES, MOST_PORTS};
 pub use switches::{RefusedTopology, Switches};
 
 use crate::graph::list::Cable;
@@ -64,7 +59,7 @@ impl TopologySpec {
             TopologySpec::Torus { .. } => "torus",
             TopologySpec::Mesh { .. } => "mesh",
             TopologySpec::Graph(_) => "graph",
-            TopologySpec::Built(ref built) => built.kind.name,
+            TopologySpec::Built(ref built) => built.name,
         }
     }
 
@@ -170,7 +165,10 @@ impl TopologySpec {
 /// Topology that another crate's kind connects.
 #[derive(Debug, Clone)]
 pub struct Built {
-    pub(crate) kind: TopologyKind,
+    /// Name of the kind.
+    pub(crate) name: &'static str,
+    /// Returns the schema of the keys.
+    pub(crate) schema: fn() -> Schema,
     /// Keys of the scenario, defaults included.
     pub(crate) keys: Table,
     pub switches: Arc<Switches>,
@@ -178,18 +176,6 @@ pub struct Built {
 
 impl PartialEq for Built {
     fn eq(&self, other: &Built) -> bool {
-        (self.kind.name, &self.keys, &self.switches) == (other.kind.name, &other.keys, &other.switches)
-    }
-}
-
-impl TopologySpec {
-    /// Returns the schema of its keys.
-    pub(crate) fn schema(&self) -> Schema {
-        let name = self.kind();
-        let kind = match self {
-            TopologySpec::Built(built) => &built.kind,
-            _ => KINDS.iter().find(|kind| kind.name == name).expect("a kind of this crate"),
-        };
-        (kind.schema)()
+        (self.name, &self.keys, &self.switches) == (other.name, &other.keys, &other.switches)
     }
 }

@@ -1,7 +1,11 @@
 //! Switches and the cables between them, as data: what another crate's topology gives.
 
-use crate::check::bounds::{MOST_NODES, MOST_PORTS};
 use std::collections::VecDeque;
+
+/// Largest number of nodes: per-node tables stay in memory.
+pub(crate) const MOST_NODES: u32 = 1 << 16;
+/// Largest number of switch ports: ports are numbered in 32 bits, and each takes some hundred bytes.
+pub(crate) const MOST_PORTS: u64 = 1 << 24;
 
 /// Hosts around switches, and cables between these.
 ///

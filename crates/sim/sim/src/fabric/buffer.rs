@@ -2,29 +2,7 @@
 //! threshold of Choudhury and Hahne (Dynamic Queue Length Thresholds for Shared-Memory Packet Switches, IEEE/ACM
 //! Transactions on Networking 6(2), 1998): a queue may grow as long as it is shorter than alpha times the free space.
 
-use unrack_units::Bytes;
-
-/// Buffers of switches.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum SwitchBuffer {
-    /// Buffer of each port.
-    Private(Bytes),
-    /// Buffer of each switch, shared by its ports.
-    Shared { size: Bytes, alpha: f64 },
-}
-
-impl SwitchBuffer {
-    /// Returns the most that a port may hold. In a shared buffer, a queue that is alone ends at alpha / (1 + alpha)
-    /// of it.
-    pub fn of_port(self) -> Bytes {
-        match self {
-            SwitchBuffer::Private(size) => size,
-            SwitchBuffer::Shared { size, alpha } => {
-                Bytes::new((size.get() as f64 * (alpha / (1.0 + alpha))) as u64)
-            }
-        }
-    }
-}
+use crate::site::SwitchBuffer;
 
 /// Space that a queue may use now.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -98,6 +76,7 @@ impl Pools {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use unrack_units::Bytes;
 
     #[test]
     fn a_lone_queue_grows_to_its_share() {

@@ -1,11 +1,12 @@
 //! `dctcp`: windows cut in proportion to marks (Alizadeh et al., SIGCOMM 2010; RFC 8257).
 
 use super::stream::single::Single;
-use super::stream::{Ethernet, StreamPlan, Streams};
-use crate::memory::{Cost, PACKET};
+use super::stream::{StreamPlan, Streams};
+use crate::contract::{Parts, Registered};
+use crate::cost::{Cost, PACKET};
+use crate::job::Finished;
 use crate::observe::wire::WireFormat;
-use crate::registry::{Parts, Registered, Site};
-use crate::setup::Finished;
+use crate::site::{Ethernet, Site};
 use unrack_engine::error::SetupError;
 use unrack_engine::network::Network;
 use unrack_protocol::dctcp::{Control, Params};
@@ -57,4 +58,4 @@ impl Registered for Dctcp {
     }
 }
 
-super::stream::fabric_of_streams!(Dctcp);
+super::stream::single::fabric_of_streams!(Dctcp);

@@ -4,8 +4,9 @@
 //! way, and wait for nothing. There is no queue, header, switch or host. It bounds each message's completion in open
 //! loop, and so a program's run time in closed loop.
 
-use crate::memory::Cost;
-use crate::registry::{NoParams, Registered, Site};
+use crate::contract::{NoParams, Registered};
+use crate::cost::Cost;
+use crate::site::Site;
 use unrack_engine::Fabric;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Core, Observer};

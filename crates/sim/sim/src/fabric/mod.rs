@@ -12,7 +12,7 @@
 //!    `message`, `complete`, and the counters that every fabric keeps: `hop` at each link crossed, `sent`
 //!    and `arrived` at the ends, `dropped` and `retransmitted`, `queued` at each switch port; and
 //!    `waits` when something other than the network begins or ceases to hold a message up.
-//! 4. It implements [`Registered`](crate::registry::Registered), and gets a line of the list there.
+//! 4. It implements [`Registered`](crate::contract::Registered), and gets a line of the list there.
 //! 5. Tests: what runs for all fabrics runs for it then (unloaded completion to the picosecond for sizes around every
 //!    boundary, conservation of bytes, explanations, keys, memory, `crates/sim/sim/tests`); its own rules need tests of
 //!    their own.

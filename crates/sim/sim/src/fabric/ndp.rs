@@ -5,10 +5,11 @@
 
 use super::lone::Lone;
 use super::packet::{self, Net, Packet, PacketNetwork, Side, Transport, Trimming, fabric_of_packets};
-use super::stream::{Ethernet, StreamPlan};
-use crate::memory::{Cost, PACKET};
-use crate::registry::{Parts, Registered, Site};
-use crate::setup::Finished;
+use super::stream::StreamPlan;
+use crate::contract::{Parts, Registered};
+use crate::cost::{Cost, PACKET};
+use crate::job::Finished;
+use crate::site::{Ethernet, Site};
 use std::collections::VecDeque;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Observer, PacketKind, Wait};

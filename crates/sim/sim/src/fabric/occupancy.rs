@@ -4,7 +4,8 @@
 //! the times at which they will be free. Ports that have become idle are removed when somebody asks, in order of that
 //! time. A port has one entry in that order: while it stays busy, the entry is put back when its old time has come.
 
-use super::buffer::{Room, SwitchBuffer};
+use super::buffer::Room;
+use crate::site::SwitchBuffer;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use unrack_engine::network::Pace;

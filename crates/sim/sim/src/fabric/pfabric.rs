@@ -5,10 +5,11 @@
 use super::packet::{
     self, Net, Packet, PacketNetwork, Side, SmallestFirst, Transfer, Transport, fabric_of_packets,
 };
-use super::stream::{Ethernet, StreamPlan};
-use crate::memory::{Cost, PACKET};
-use crate::registry::{Parts, Registered, Site};
-use crate::setup::Finished;
+use super::stream::StreamPlan;
+use crate::contract::{Parts, Registered};
+use crate::cost::{Cost, PACKET};
+use crate::job::Finished;
+use crate::site::{Ethernet, Site};
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Observer, PacketKind, Wait};
 use unrack_engine::network::Network;

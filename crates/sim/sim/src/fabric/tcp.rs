@@ -2,11 +2,12 @@
 //! 6675). Switches drop packets that do not fit, and mark none.
 
 use super::stream::single::Single;
-use super::stream::{Ethernet, NEVER_MARKED, StreamPlan, Streams};
-use crate::memory::{Cost, PACKET};
+use super::stream::{NEVER_MARKED, StreamPlan, Streams};
+use crate::contract::{Parts, Registered};
+use crate::cost::{Cost, PACKET};
+use crate::job::Finished;
 use crate::observe::wire::WireFormat;
-use crate::registry::{Parts, Registered, Site};
-use crate::setup::Finished;
+use crate::site::{Ethernet, Site};
 use unrack_engine::error::SetupError;
 use unrack_engine::network::Network;
 use unrack_protocol::tcp::{Connections, LossBased, Params};
@@ -61,4 +62,4 @@ impl Registered for Tcp {
     }
 }
 
-super::stream::fabric_of_streams!(Tcp);
+super::stream::single::fabric_of_streams!(Tcp);

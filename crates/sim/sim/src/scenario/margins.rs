@@ -1,7 +1,8 @@
 //! Messages that a scenario excludes from the figures of its run.
 
-use crate::setup::{Setup, Work};
+use crate::setup::Setup;
 use crate::summary::Excluded;
+use crate::work::Work;
 use unrack_engine::error::SetupError;
 use unrack_engine::run::Run;
 use unrack_rack::{Margin, ValidScenario};

@@ -18,7 +18,8 @@ mod paced;
 mod words;
 
 use self::load::Load;
-use crate::setup::{Finished, Setup};
+use crate::job::Finished;
+use crate::setup::Setup;
 use crate::summary::Excluded;
 use std::ops::Range;
 use unrack_engine::run::Run;

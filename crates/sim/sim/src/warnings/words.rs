@@ -2,7 +2,7 @@
 
 use super::load::{Kind, Load};
 use super::{GROWS, NEARLY_ALL};
-use crate::registry::AssumedBuffer;
+use crate::contract::AssumedBuffer;
 use unrack_engine::run::Run;
 use unrack_rack::{ValidScenario, Workload};
 use unrack_units::Warning;

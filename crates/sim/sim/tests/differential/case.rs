@@ -3,8 +3,8 @@
 use crate::draw::Draw;
 use crate::params;
 use serde_json::{Value, json};
-use unrack_sim::fabric::stream::{Ethernet, SwitchBuffer};
 use unrack_sim::network::{Network, Pace};
+use unrack_sim::site::{Ethernet, SwitchBuffer};
 use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{FabricConfig, Setup};
 use unrack_units::{Bytes, Rate, Time};

@@ -166,7 +166,7 @@ fn time_outs_follow_the_round_trip() {
             let topology = Topology::star(2, Link { propagation, ..short });
             let mut setup = failing(topology, protocol, &[blip], 0.0);
             setup.ethernet.buffer =
-                unrack_sim::fabric::stream::SwitchBuffer::Private(unrack_units::Bytes::new(36 << 10));
+                unrack_sim::site::SwitchBuffer::Private(unrack_units::Bytes::new(36 << 10));
             one(&setup, 1_000).0
         };
         let (near, far) = (lose(Time::from_ns(10)), lose(Time::from_us(20)));

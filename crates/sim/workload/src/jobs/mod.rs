@@ -12,6 +12,7 @@
 //! Applications are computed when their tasks are made, from the seed: what they send follows from their data.
 //! Computing times are given by rates, since no processor is simulated.
 
+mod computed;
 pub mod embedding;
 pub mod graph;
 pub mod key_value;
@@ -23,6 +24,7 @@ pub mod tasks;
 pub mod training;
 pub mod word_count;
 
+pub use self::computed::ComputedJob;
 use self::policy::{JobDemand, JobPolicy, Sending};
 use self::running::Running;
 use self::tasks::Tasks;
@@ -35,55 +37,6 @@ use std::sync::Arc;
 use unrack_rack::Collective;
 use unrack_rack::jobs::PlacementPolicy;
 use unrack_units::{Rate, Time};
-
-/// Work of a job. A round begins when the one before is over everywhere.
-#[derive(Debug, Clone)]
-pub struct ComputedJob {
-    pub name: String,
-    pub ranks: u32,
-    pub rounds: Vec<Arc<Tasks>>,
-    pub start: Time,
-    /// Node of each rank; `None` if the policy chooses.
-    pub on: Option<Vec<NodeId>>,
-}
-
-impl ComputedJob {
-    /// Creates a job of these rounds that starts at once, wherever there is room.
-    pub fn new(name: impl Into<String>, ranks: u32, rounds: Vec<Arc<Tasks>>) -> ComputedJob {
-        ComputedJob { name: name.into(), ranks, rounds, start: Time::ZERO, on: None }
-    }
-
-    /// Returns the number of messages if no two ranks share a host.
-    pub fn messages(&self) -> u64 {
-        self.sum(|tasks| tasks.messages().count() as u64)
-    }
-
-    /// Returns the bytes of the messages that [`ComputedJob::messages`] counts.
-    pub fn bytes(&self) -> u64 {
-        self.sum(|tasks| tasks.messages().map(|(_, _, bytes)| bytes).sum())
-    }
-
-    /// Returns the bytes of the largest message between its ranks.
-    pub fn largest(&self) -> u64 {
-        let messages = self.rounds.iter().flat_map(|round| round.messages());
-        messages.map(|(_, _, bytes)| bytes).max().unwrap_or(0)
-    }
-
-    /// Sums a quantity over rounds. Rounds are often the same: each is evaluated once.
-    fn sum(&self, of: impl Fn(&Tasks) -> u64) -> u64 {
-        let mut sum = 0;
-        let mut last: Option<(&Arc<Tasks>, u64)> = None;
-        for round in &self.rounds {
-            let value = match last {
-                Some((tasks, value)) if Arc::ptr_eq(tasks, round) => value,
-                _ => of(round),
-            };
-            last = Some((round, value));
-            sum += value;
-        }
-        sum
-    }
-}
 
 /// Jobs, and the policy that places them.
 #[derive(Debug, Clone)]

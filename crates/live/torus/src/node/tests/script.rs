@@ -6,8 +6,8 @@ use super::*;
 use std::fmt::Write;
 use unrack_protocol::r2c2::node::WorldLimits;
 use unrack_rack::Failure;
-use unrack_sim::fabric::stream::{self, Ethernet};
 use unrack_sim::network::Pace;
+use unrack_sim::site::{Ethernet, SwitchBuffer};
 use unrack_sim::topology::Topology;
 use unrack_sim::{Hop, LinkId, Observer, Sim, faults};
 use unrack_units::Bytes;
@@ -152,7 +152,7 @@ fn simulated(script: &Script) -> Seen {
     let ethernet = Ethernet {
         mtu: network.mtu,
         headers: true,
-        buffer: stream::SwitchBuffer::Private(Bytes::new(script.queue)),
+        buffer: SwitchBuffer::Private(Bytes::new(script.queue)),
         cut_through: false,
     };
     let network =

@@ -3,10 +3,10 @@
 use super::Routing;
 use crate::r2c2::packet::Route;
 use crate::r2c2::weights::Ways;
-use crate::r2c2::weights::exact::{Leg, Towards, legs};
+use crate::r2c2::weights::exact::{Leg, legs};
 use std::collections::HashMap;
 use std::sync::Arc;
-use unrack_rack::graph::{Cube, Direction, Graph};
+use unrack_rack::graph::{Cube, Direction, Graph, Towards};
 
 /// Draws routes over a graph. Its memory serves graphs without coordinates: 10 bytes per node for each destination.
 #[derive(Debug, Clone)]

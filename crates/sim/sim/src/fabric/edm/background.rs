@@ -9,30 +9,13 @@
 //! are booked ahead.
 
 use super::super::slab::Slab;
+use super::config::{EdmConfig, Frames};
 use super::lane::Lane;
-use super::{Edm, EdmConfig, Event};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use super::{Edm, Event};
 use unrack_engine::events::{Core, LinkId, Observer};
-use unrack_units::{Bytes, Fraction, Rate, Time};
+use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::NodeId;
 use unrack_workload::random::{DrawPurpose, Generator, below, generator, unit};
-
-/// Ethernet traffic besides that of memory.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Frames {
-    /// Share of each node's link that frames take, including preamble, header, check sequence and gap. Frames come at
-    /// random times (Poisson) and go to any other node.
-    pub load: Fraction,
-    /// Bytes of each frame. Default 1500 B.
-    #[serde(default = "mtu")]
-    pub frame: Bytes,
-}
-
-fn mtu() -> Bytes {
-    Bytes::new(1500)
-}
 
 /// Bytes around a frame: preamble 8 B, header 14 B, check sequence 4 B, gap 12 B (IEEE 802.3).
 const OVERHEAD: u64 = 8 + 14 + 4 + 12;

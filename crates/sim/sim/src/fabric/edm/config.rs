@@ -1,6 +1,5 @@
 //! Parameters of EDM, and checks of their values.
 
-use super::background::Frames;
 use super::host::MOST_ACTIVE;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +7,7 @@ use unrack_engine::error::SetupError;
 use unrack_engine::network::Star;
 use unrack_protocol::edm::scheduler::ITERATION_CYCLES;
 use unrack_protocol::edm::{GrantPolicy, SchedulerConfig, Steps, steps};
-use unrack_units::{Bytes, Time};
+use unrack_units::{Bytes, Fraction, Time};
 
 /// Parameters of EDM; the defaults are the paper's.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -47,6 +46,22 @@ pub struct EdmConfig {
     pub cycle: Time,
     /// PMA, PMD and transceiver, per crossing. Default 19 ns (table 1).
     pub pma: Time,
+}
+
+/// Ethernet traffic besides that of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Frames {
+    /// Share of each node's link that frames take, including preamble, header, check sequence and gap. Frames come at
+    /// random times (Poisson) and go to any other node.
+    pub load: Fraction,
+    /// Bytes of each frame. Default 1500 B.
+    #[serde(default = "mtu")]
+    pub frame: Bytes,
+}
+
+fn mtu() -> Bytes {
+    Bytes::new(1500)
 }
 
 impl Default for EdmConfig {

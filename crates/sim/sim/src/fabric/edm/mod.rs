@@ -51,14 +51,15 @@
 mod background;
 mod batch;
 mod config;
+mod event;
 mod fate;
 mod host;
 mod lane;
 mod latency;
 mod seen;
 
-pub use background::Frames;
-pub use config::{BLOCK_BYTES, BURST_BYTES, CONTROL_BITS, EdmConfig, Order};
+pub use config::{BLOCK_BYTES, BURST_BYTES, CONTROL_BITS, EdmConfig, Frames, Order};
+pub use event::{Chunk, Event};
 
 use self::background::Background;
 use self::batch::Batches;
@@ -66,8 +67,9 @@ use self::fate::Fates;
 use self::host::Announcements;
 use self::lane::Lane;
 use self::latency::Latency;
-use crate::memory::Cost;
-use crate::registry::{Registered, Site};
+use crate::contract::Registered;
+use crate::cost::Cost;
+use crate::site::Site;
 use unrack_engine::Fabric;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Core, Hop, LinkId, ObservedPacket, Observer, PacketKind, Tied, Wait};
@@ -75,7 +77,7 @@ use unrack_engine::network::{Pace, Star};
 use unrack_protocol::edm::{Demand, Grant, Scheduler};
 use unrack_rack::{Networks, Profile, Protocol};
 use unrack_units::{Bytes, Time};
-use unrack_workload::{Kind, Message, MessageId, NodeId};
+use unrack_workload::{Kind, Message, MessageId};
 
 /// EDM on a star.
 pub struct Edm {
@@ -114,39 +116,6 @@ struct Node {
 }
 
 impl Tied for Event {}
-
-/// Events of [`Edm`].
-#[derive(Debug, Clone, Copy)]
-pub enum Event {
-    /// The demand of a message has come to the head of the scheduler's list.
-    Demand(MessageId),
-    /// The scheduler asked to be run.
-    Schedule,
-    /// A granted chunk is [`Latency::host_ahead`] from its sender's link.
-    Send(Chunk),
-    /// A chunk is [`Latency::switch_ahead`] from its receiver's link.
-    Forward(Chunk),
-    /// The last burst of a message has arrived at its receiver.
-    Deliver(MessageId),
-    /// The timer of a read has run out.
-    Timeout(MessageId),
-    /// A node has a frame to send.
-    NewFrame(NodeId),
-    /// A frame is due to have left, unless memory traffic has displaced it.
-    FrameEnd(u32),
-    /// A frame has arrived at the switch, to go on to a node.
-    FrameAtSwitch(NodeId),
-    /// A frame has arrived at its node.
-    FrameAtNode,
-}
-
-/// Part of a message that one grant allows.
-#[derive(Debug, Clone, Copy)]
-pub struct Chunk {
-    id: MessageId,
-    bytes: u16,
-    last: bool,
-}
 
 impl Edm {
     /// Creates EDM on a star.

@@ -23,9 +23,10 @@ use super::packet::{
     self, Net, OUTSIDE, Packet, PacketNetwork, Side, StrictPriority, Transfer, Transport, fabric_of_packets,
 };
 use super::slab::Slab;
-use super::stream::{Ethernet, StreamPlan};
-use crate::memory::{Cost, PACKET};
-use crate::registry::{Registered, Site};
+use super::stream::StreamPlan;
+use crate::contract::Registered;
+use crate::cost::{Cost, PACKET};
+use crate::site::{Ethernet, Site};
 use std::collections::BTreeSet;
 use unrack_engine::PacketSize;
 use unrack_engine::error::SetupError;

@@ -35,7 +35,7 @@ impl Mptcp {
     fn as_part_of_another(&self, message: &Message) -> Option<Time> {
         let streams = &self.streams;
         let segments = streams.plan.framing.segments(message.bytes) as usize;
-        if streams.hosts.is_some() || streams.occupancy.is_some() || segments > MOST_SEGMENTS {
+        if streams.hosts.is_some() || streams.wires.occupancy.is_some() || segments > MOST_SEGMENTS {
             return None;
         }
         let alike = Alike::new(&streams.plan.network, message);
@@ -114,7 +114,8 @@ impl Pattern {
         for (n, Step { link, joined, free }) in steps.iter().copied().enumerate() {
             let ahead = pace(link).bytes_in(free.saturating_sub(at));
             // A shorter packet comes sooner, perhaps before another that the segment came after.
-            if n > 0 && (joined.is_some_and(|joined| joined >= at) || !streams.room.takes(ahead, wire)) {
+            if n > 0 && (joined.is_some_and(|joined| joined >= at) || !streams.wires.room.takes(ahead, wire))
+            {
                 return None;
             }
             let first = free.max(at);
@@ -204,8 +205,8 @@ impl Observer for Tracer<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fabric::buffer::SwitchBuffer;
-    use crate::fabric::stream::Ethernet;
+    use crate::site::Ethernet;
+    use crate::site::SwitchBuffer;
     use proptest::prelude::*;
     use unrack_engine::events::Unobserved;
     use unrack_engine::network::{Network, Pace};

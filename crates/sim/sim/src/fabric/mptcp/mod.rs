@@ -10,9 +10,10 @@ mod multipath;
 
 use self::alone::Patterns;
 use self::multipath::Multipath;
-use super::stream::{Ethernet, NEVER_MARKED, StreamPlan, Streams};
-use crate::memory::Cost;
-use crate::registry::{Registered, Site};
+use super::stream::{NEVER_MARKED, StreamPlan, Streams};
+use crate::contract::Registered;
+use crate::cost::Cost;
+use crate::site::{Ethernet, Site};
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Core, Observer};
 use unrack_engine::network::Network;

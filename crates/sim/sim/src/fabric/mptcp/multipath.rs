@@ -1,5 +1,6 @@
 //! Streams of several subflows: which of them send by which links.
 
+use crate::fabric::stream::drive::Drive;
 use crate::fabric::stream::kind::Kind;
 use crate::fabric::stream::{Event, Streams, flow_hash};
 use unrack_engine::events::{Core, Observer, Wait};
@@ -45,7 +46,9 @@ impl Kind for Multipath {
         // Half of the range, so that the next hashes are the next numbers.
         flow_hash(name) >> 1
     }
+}
 
+impl Drive for Multipath {
     /// Sends what the links of these subflows take at once.
     fn send<O: Observer>(
         streams: &mut Streams<Self>,
@@ -54,7 +57,7 @@ impl Kind for Multipath {
         which: Subflows,
     ) {
         let (now, mut nics, mut open) = (core.now(), [0; Subflows::MOST as usize], Subflows::NONE);
-        let free = which.without(streams.streams[stream].waiting);
+        let free = which.without(streams.open[stream].waiting);
         for k in free {
             let nic = streams.nic_of(now, stream, k);
             nics[k as usize] = nic;
@@ -67,9 +70,9 @@ impl Kind for Multipath {
             }
         }
         let in_host = streams.hosts.is_some();
-        core.waits(streams.streams[stream].id, || if in_host { Wait::Nothing } else { Wait::Window });
+        core.waits(streams.open[stream].id, || if in_host { Wait::Nothing } else { Wait::Window });
         for k in free {
-            if streams.streams[stream].sender.wants(k) {
+            if streams.open[stream].sender.wants(k) {
                 streams.wait(core, stream, k, nics[k as usize]);
             }
         }
@@ -77,13 +80,13 @@ impl Kind for Multipath {
     }
 
     fn turn<O: Observer>(streams: &mut Streams<Self>, core: &mut Core<Event, O>, stream: u32, subflow: u32) {
-        streams.streams[stream].waiting.set(subflow, false);
+        streams.open[stream].waiting.set(subflow, false);
         if streams.send_quantum(core, stream, subflow) {
             let nic = streams.nic_of(core.now(), stream, subflow);
             streams.wait(core, stream, subflow, nic);
         } else {
-            core.waits(streams.streams[stream].id, || Wait::Window);
+            core.waits(streams.open[stream].id, || Wait::Window);
         }
-        streams.free_if_over(stream);
+        streams.open.free_if_over(stream);
     }
 }

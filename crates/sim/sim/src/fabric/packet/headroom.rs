@@ -9,8 +9,8 @@
 //! So nothing is dropped: a link that is not asked to pause when a packet comes holds at most alpha times the free
 //! bytes, which are not below 0 then; later packets fit in the headroom of the link.
 
-use crate::fabric::buffer::SwitchBuffer;
 use crate::fabric::stream::StreamPlan;
+use crate::site::SwitchBuffer;
 use unrack_engine::error::SetupError;
 use unrack_engine::topology::Link;
 use unrack_units::Bytes;

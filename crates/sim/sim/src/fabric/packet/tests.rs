@@ -1,13 +1,13 @@
 //! Leftovers at the end of a run, whatever failed: no transfer keeps anything.
 
 use super::Emptied;
+use crate::contract::Registered;
 use crate::fabric::fastpass::Fastpass;
 use crate::fabric::ndp::Ndp;
 use crate::fabric::pfabric::Pfabric;
 use crate::fabric::pfc_dcqcn::PfcDcqcn;
 use crate::fabric::receiver_driven::{Homa, Ird, Phost};
-use crate::fabric::stream::{Ethernet, SwitchBuffer};
-use crate::registry::Registered;
+use crate::site::{Ethernet, SwitchBuffer};
 use proptest::prelude::*;
 use std::sync::Arc;
 use unrack_engine::events::Sim;

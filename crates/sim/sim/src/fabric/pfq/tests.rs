@@ -1,7 +1,7 @@
 //! Lone flows against arithmetic, shares against max-min, and nothing left of any flow.
 
 use super::*;
-use crate::fabric::stream::SwitchBuffer;
+use crate::site::SwitchBuffer;
 use proptest::prelude::*;
 use unrack_engine::events::Sim;
 use unrack_engine::faults::{ErrorRates, FaultSchedule};

@@ -1,88 +1,102 @@
 //! Completion time of a flow that is alone, as arithmetic.
 
-use super::R2c2;
+use super::rack::Rack;
 use crate::fabric::lone::MOST_SIMULATED;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use unrack_protocol::r2c2::Routing;
-use unrack_protocol::r2c2::weights::{LinkShare, Ways};
+use unrack_protocol::r2c2::rates::Rates;
+use unrack_protocol::r2c2::weights::{LinkShare, Ways, Weights};
 use unrack_units::{Bytes, Rate, Time};
 
-impl R2c2 {
+/// Times of flows that are alone.
+pub(super) struct Alone {
+    /// Weights in the whole topology.
+    weights: RefCell<Weights>,
+    /// Rates of the whole topology, without flows.
+    whole: Rates,
+}
+
+impl Alone {
+    pub(super) fn new(weights: Weights, whole: Rates) -> Alone {
+        Alone { weights: RefCell::new(weights), whole }
+    }
+
     /// Returns whether the time of a message whose longer transfer has so many segments is simulated: it is neither one
     /// packet by a shortest path of links that are alike, nor too long.
-    pub(super) fn is_simulated(&self, segments: u32) -> bool {
-        let params = &self.rack.setup.params;
+    pub(super) fn is_simulated(rack: &Rack, segments: u32) -> bool {
+        let params = &rack.setup.params;
         let is_plain = params.rules.is_empty() && params.routing != Routing::Vlb;
-        let is_exact = segments == 1 && is_plain && !self.rack.network.topology.is_uneven();
+        let is_exact = segments == 1 && is_plain && !rack.network.topology.is_uneven();
         !is_exact && segments <= MOST_SIMULATED
     }
 
     /// Returns a lower bound of the time until a flow has arrived: the shortest path, with no packet or broadcast in
     /// another's way, in the first interval at the rate at which flows begin, then at the rate of a flow alone. It is
     /// exact for one packet.
-    pub(super) fn alone(&self, src: u32, dst: u32, bytes: u64) -> Time {
-        let last = self.rack.setup.segments(bytes) - 1;
-        let full = self.rack.setup.wire(self.rack.setup.most);
-        let pace = (last > 0).then(|| self.pace_alone(src, dst));
+    pub(super) fn time(&self, rack: &Rack, src: u32, dst: u32, bytes: u64) -> Time {
+        let last = rack.setup.segments(bytes) - 1;
+        let full = rack.setup.wire(rack.setup.most);
+        let pace = (last > 0).then(|| self.pace_alone(rack, src, dst));
         let arrival = |segment: u32| {
-            let wire = self.rack.setup.wire(self.rack.setup.payload(bytes, segment));
+            let wire = rack.setup.wire(rack.setup.payload(bytes, segment));
             // A short packet finds more in the bucket than it needs.
             let start = pace.as_ref().map_or(Time::ZERO, |pace| pace.start(segment, full, full - wire));
-            start + self.way_alone(src, dst, wire)
+            start + Alone::way_alone(rack, src, dst, wire)
         };
         // A short last packet may overtake the full one before it.
         let arrival = arrival(last).max(arrival(last.saturating_sub(1)));
-        match self.slowest_host(src, dst) {
+        match Alone::slowest_host(rack, src, dst) {
             Some(rate) => {
-                let wire = self.rack.setup.wire(self.rack.setup.payload(bytes, last));
-                arrival.max(rate.transmit(Bytes::new(bytes)) + self.way_alone(src, dst, wire))
+                let wire = rack.setup.wire(rack.setup.payload(bytes, last));
+                arrival.max(rate.transmit(Bytes::new(bytes)) + Alone::way_alone(rack, src, dst, wire))
             }
             None => arrival,
         }
     }
 
     /// Returns the rate at which the host gives a flow bytes, if that is known for all times.
-    fn slowest_host(&self, src: u32, dst: u32) -> Option<Rate> {
-        let mut matching = self.rack.setup.params.rules.iter().filter(|rule| rule.matches(src, dst));
-        let first = self.rack.setup.terms(src, dst, Time::ZERO).demand?;
+    fn slowest_host(rack: &Rack, src: u32, dst: u32) -> Option<Rate> {
+        let mut matching = rack.setup.params.rules.iter().filter(|rule| rule.matches(src, dst));
+        let first = rack.setup.terms(src, dst, Time::ZERO).demand?;
         matching.all(|rule| rule.at == Time::ZERO || rule.demand.is_none()).then_some(first)
     }
 
     /// Returns all routings by which packets between these nodes may ever be sent.
-    fn routings(&self, src: u32, dst: u32) -> Vec<Routing> {
-        let rules = self.rack.setup.params.rules.iter().filter(|rule| rule.matches(src, dst));
+    fn routings(rack: &Rack, src: u32, dst: u32) -> Vec<Routing> {
+        let rules = rack.setup.params.rules.iter().filter(|rule| rule.matches(src, dst));
         let of_rules = rules.filter_map(|rule| rule.routing);
         let chosen =
-            self.rack.setup.params.selection.iter().flat_map(|selection| selection.routings.iter().copied());
-        [self.rack.setup.params.routing].into_iter().chain(of_rules).chain(chosen).collect()
+            rack.setup.params.selection.iter().flat_map(|selection| selection.routings.iter().copied());
+        [rack.setup.params.routing].into_iter().chain(of_rules).chain(chosen).collect()
     }
 
-    fn pace_alone(&self, src: u32, dst: u32) -> Pace {
+    fn pace_alone(&self, rack: &Rack, src: u32, dst: u32) -> Pace {
         let alone = |routing| match routing {
             // The hash of a flow selects one path or another.
-            Routing::Ecmp => self.whole.alone_kbps(&[self.widest(src, dst)]),
+            Routing::Ecmp => self.whole.alone_kbps(&[Alone::widest(rack, src, dst)]),
             _ => {
                 let shares = self.weights.borrow_mut().shares(Ways { routing, src, dst, flow: 0 });
                 self.whole.alone_kbps(&shares)
             }
         };
-        let alone = self.routings(src, dst).into_iter().map(alone).max().unwrap_or(0);
-        let first = self.rack.setup.first_kbps(alone, src);
-        Pace { first, alone, interval: self.rack.setup.params.interval }
+        let alone = Alone::routings(rack, src, dst).into_iter().map(alone).max().unwrap_or(0);
+        let first = rack.setup.first_kbps(alone, src);
+        Pace { first, alone, interval: rack.setup.params.interval }
     }
 
     /// Returns the narrowest link of the widest shortest path between these nodes.
-    fn widest(&self, src: u32, dst: u32) -> LinkShare {
-        let rate = |link: u32| self.rack.links[link as usize].pace.rate();
+    fn widest(rack: &Rack, src: u32, dst: u32) -> LinkShare {
+        let rate = |link: u32| rack.wires.link(link).pace.rate();
         let mut best = BTreeMap::from([(src, None)]);
-        for _ in 0..self.rack.setup.graph.distance(src, dst) {
+        for _ in 0..rack.setup.graph.distance(src, dst) {
             let mut next: BTreeMap<u32, Option<u32>> = BTreeMap::new();
             for (&node, &narrowest) in &best {
-                let ports = self.rack.setup.graph.closer(node, dst);
-                let links = self.rack.setup.graph.links_of(node).enumerate();
+                let ports = rack.setup.graph.closer(node, dst);
+                let links = rack.setup.graph.links_of(node).enumerate();
                 for (_, link) in links.filter(|(port, _)| ports >> port & 1 == 1) {
                     let narrowest = narrowest.filter(|other| rate(*other) <= rate(link)).unwrap_or(link);
-                    let known = next.entry(self.rack.setup.graph.to(link)).or_default();
+                    let known = next.entry(rack.setup.graph.to(link)).or_default();
                     *known = Some(known.filter(|known| rate(*known) >= rate(narrowest)).unwrap_or(narrowest));
                 }
             }
@@ -93,17 +107,16 @@ impl R2c2 {
     }
 
     /// Returns the time from the start of a packet to its arrival by a shortest path.
-    fn way_alone(&self, src: u32, dst: u32, wire: u32) -> Time {
-        let (topology, hops) =
-            (&self.rack.network.topology, u64::from(self.rack.setup.graph.distance(src, dst)));
-        let link = match self.rack.setup.params.routing {
+    fn way_alone(rack: &Rack, src: u32, dst: u32, wire: u32) -> Time {
+        let (topology, hops) = (&rack.network.topology, u64::from(rack.setup.graph.distance(src, dst)));
+        let link = match rack.setup.params.routing {
             // Valiant routing goes by any node.
             Routing::Vlb => topology.core_link(),
             _ => topology.best_link(src, dst),
         };
         let transmit = link.pace.transmit(u64::from(wire));
-        let stored = if self.rack.cut_through { 1 } else { hops };
-        link.propagation * hops + self.rack.network.switch_latency * (hops - 1) + transmit * stored
+        let stored = if rack.wires.cuts_through() { 1 } else { hops };
+        link.propagation * hops + rack.network.switch_latency * (hops - 1) + transmit * stored
     }
 }
 

@@ -1,8 +1,9 @@
 //! Surroundings of a node: simulated time, the queues of its links, packets as values.
 
+use super::event::Event;
 use super::flow::Flow;
-use super::wire::{Body, Packet, Spread};
-use super::{Event, NONE, Rack};
+use super::rack::Rack;
+use super::wire::{Body, NONE, Packet};
 use unrack_engine::events::{Core, Observer, Wait};
 use unrack_protocol::r2c2::map::Map;
 use unrack_protocol::r2c2::news::News;
@@ -48,8 +49,7 @@ impl<O: Observer> World for Around<'_, O> {
     }
 
     fn turn(&mut self) -> u32 {
-        self.rack.turns = self.rack.turns.wrapping_add(1).max(1);
-        self.rack.turns
+        self.rack.turn()
     }
 
     fn wake_at(&mut self, at: Time, timer: NodeTimer<u32>) {
@@ -57,12 +57,8 @@ impl<O: Observer> World for Around<'_, O> {
     }
 
     fn room_at(&self, port: u32, wire: u32) -> Time {
-        let (rack, now) = (&*self.rack, self.core.now());
-        let first = &rack.links[(rack.setup.graph.links_of(self.node).start + port) as usize];
-        match (first.port.backlog(now) + u64::from(wire)).saturating_sub(rack.buffer) {
-            0 => now,
-            over => now + first.pace.transmit(over),
-        }
+        let link = self.rack.setup.graph.links_of(self.node).start + port;
+        self.rack.wires.room_at(link, self.core.now(), wire)
     }
 
     fn put_part(&mut self, part: &Part<u32>) {
@@ -86,14 +82,11 @@ impl<O: Observer> World for Around<'_, O> {
     }
 
     fn carry(&mut self, news: News) -> Option<u32> {
-        Some(self.rack.spreads.insert(Spread { news, copies: 1 }))
+        Some(self.rack.spread(news))
     }
 
     fn cross(&mut self, link: u32, news: News, spread: &u32) -> bool {
-        let Some(at) = self.rack.cross_with_broadcast(self.core, link, news) else { return false };
-        self.rack.spreads[*spread].copies += 1;
-        self.core.schedule(at, Event::Heard { spread: *spread, link });
-        true
+        self.rack.cross(self.core, link, news, *spread)
     }
 
     fn put_down(&mut self, spread: u32) {
@@ -112,7 +105,7 @@ impl<O: Observer> World for Around<'_, O> {
             // Unless the receiver has all of it.
             node::Event::GivenUp if !receiver.is_complete() => self.core.give_up(message),
             node::Event::GivenUp => {}
-            node::Event::Closed => self.rack.close(flow),
+            node::Event::Closed => self.rack.flows.close(flow),
         }
     }
 }

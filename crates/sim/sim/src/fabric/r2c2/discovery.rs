@@ -1,41 +1,41 @@
 //! Discovery of failures (§3.2). All nodes know at the same time: when the scenario says that a failure is detected.
 
-use super::{Event, R2c2};
+use super::event::Event;
+use super::rack::Rack;
 use unrack_engine::events::{Core, Observer};
 use unrack_protocol::r2c2::rates::Rates;
-use unrack_protocol::r2c2::shared_rates::SharedRates;
 
-impl R2c2 {
-    pub(super) fn start_discovering<O: Observer>(&mut self, core: &mut Core<Event, O>) {
-        if !std::mem::replace(&mut self.discovers, true) {
-            self.discover(core);
-        }
+/// Failures that nodes know of.
+#[derive(Default)]
+pub(super) struct Discovery {
+    /// Links that are known to be down, sorted.
+    down: Vec<u32>,
+    /// Set when discovery has begun.
+    has_begun: bool,
+}
+
+impl Discovery {
+    /// Returns whether discovery begins now: it does when this is first called.
+    pub(super) fn begins(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_begun, true)
     }
 
-    pub(super) fn discover<O: Observer>(&mut self, core: &mut Core<Event, O>) {
+    /// Changes the map and the rates of a rack to what is known now. Returns whether anything has changed.
+    pub(super) fn update<O: Observer>(&mut self, core: &mut Core<Event, O>, rack: &mut Rack) -> bool {
         let now = core.now();
-        let rack = &mut self.rack;
-        let Some(faults) = rack.network.topology.faults().cloned() else { return };
+        let Some(faults) = rack.network.topology.faults().cloned() else { return false };
         if let Some(next) = faults.next_known(now) {
             core.schedule(next, Event::Discover);
         }
         let links = 0..rack.setup.graph.links();
         let down: Vec<u32> = links.filter(|link| faults.known_down(*link, now)).collect();
         if down == self.down {
-            return;
+            return false;
         }
         rack.map = rack.map.without(|link| down.binary_search(&link).is_ok());
         self.down = down;
-        let rate = |link: u32| rack.links[link as usize].pace.rate();
+        let rate = |link: u32| rack.wires.link(link).pace.rate();
         rack.empty = Rates::new(rack.map.links().map(rate), rack.setup.params.headroom.get());
-        let shared = SharedRates::new(rack.empty.clone());
-        for node in 0..self.nodes.len() as u32 {
-            let (node, mut around) = self.at(core, node);
-            node.discover(&mut around, shared.clone());
-        }
-        for node in 0..self.nodes.len() as u32 {
-            let (node, mut around) = self.at(core, node);
-            node.tell_again(&mut around);
-        }
+        true
     }
 }

@@ -1,5 +1,7 @@
-//! State of one transfer, at both of its ends.
+//! Transfers: the state of each at both of its ends, and how long it is kept.
 
+use crate::fabric::slab::Slab;
+use std::ops::{Index, IndexMut};
 use unrack_protocol::r2c2::node;
 use unrack_protocol::r2c2::transfer::Unsaid;
 use unrack_protocol::segments::SegmentSet;
@@ -34,6 +36,49 @@ pub(super) enum Role {
     Data,
     /// Carries a request, whose end opens the answer.
     Request,
+}
+
+/// All flows of a rack, by index. A flow has its place as long as its source keeps it, or packets of it are under way.
+#[derive(Default)]
+pub(super) struct Flows(Slab<Flow>);
+
+impl Flows {
+    pub(super) fn insert(&mut self, flow: Flow) -> u32 {
+        self.0.insert(flow)
+    }
+
+    /// Notes that a flow is no longer its source's: if it is not done, it was given up.
+    pub(super) fn close(&mut self, flow: u32) {
+        let place = &mut self.0[flow];
+        place.is_given_up = !place.sending.transfer.is_done();
+        if place.is_given_up && place.references == 0 {
+            self.0.release(flow);
+        }
+    }
+
+    /// Notes that a packet of a flow is no longer under way.
+    pub(super) fn drop_reference(&mut self, flow: u32) {
+        let place = &mut self.0[flow];
+        place.references -= 1;
+        if place.references == 0 && (place.sending.transfer.is_done() || place.is_given_up) {
+            self.0.release(flow);
+        }
+    }
+}
+
+impl Index<u32> for Flows {
+    type Output = Flow;
+    #[inline]
+    fn index(&self, flow: u32) -> &Flow {
+        &self.0[flow]
+    }
+}
+
+impl IndexMut<u32> for Flows {
+    #[inline]
+    fn index_mut(&mut self, flow: u32) -> &mut Flow {
+        &mut self.0[flow]
+    }
 }
 
 /// Receiving end of a flow.

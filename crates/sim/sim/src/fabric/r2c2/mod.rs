@@ -20,43 +20,43 @@
 
 mod alone;
 mod around;
-mod broadcasts;
+mod arrivals;
 mod central;
+mod check;
+mod control;
 mod discovery;
+mod event;
 mod flow;
-mod opening;
-mod packets;
-mod rating;
+mod rack;
 mod selecting;
 mod wire;
+mod wires;
 
+use self::alone::Alone;
 use self::around::Around;
 use self::central::Controller;
-use self::flow::{Flow, Role};
-use self::wire::{Link, Packet, Spread};
+use self::check::check;
+use self::discovery::Discovery;
+pub use self::event::Event;
+use self::flow::Role;
+use self::rack::Rack;
+use self::selecting::Searches;
+use self::wires::Wires;
 use super::largest_in_packets;
 use super::lone::Lone;
-use super::slab::Slab;
-use super::stream::{Ethernet, SwitchBuffer};
-use crate::memory::Cost;
-use crate::registry::{AssumedBuffer, Registered, Site};
-use std::borrow::Cow;
-use std::cell::RefCell;
-use std::sync::Arc;
-use unrack_basis::{SplitMix64, mix};
+use crate::contract::{AssumedBuffer, Registered};
+use crate::cost::Cost;
+use crate::site::{Ethernet, Site, SwitchBuffer};
 use unrack_engine::error::SetupError;
-use unrack_engine::events::{Core, Observer, Tie, Tied};
+use unrack_engine::events::{Core, Observer};
 use unrack_engine::network::Network;
 use unrack_engine::{Fabric, Largest};
-use unrack_protocol::r2c2::map::Map;
+use unrack_protocol::r2c2::Params;
 use unrack_protocol::r2c2::node::{Node, NodeTimer, RackSetup, WorldLimits};
-use unrack_protocol::r2c2::packet::{Assignment, DATA_HEADER, Route};
+use unrack_protocol::r2c2::packet::DATA_HEADER;
 use unrack_protocol::r2c2::rates::Rates;
-use unrack_protocol::r2c2::selection::Selection;
 use unrack_protocol::r2c2::shared_rates::SharedRates;
-use unrack_protocol::r2c2::weights::{Ways, Weights};
-use unrack_protocol::r2c2::{Params, RateControl, Routing};
-use unrack_rack::graph::Graph;
+use unrack_protocol::r2c2::weights::Weights;
 use unrack_rack::{Networks, Profile, Protocol};
 use unrack_units::{Bytes, Time};
 use unrack_workload::{Message, MessageId};
@@ -68,13 +68,8 @@ pub struct R2c2 {
     nodes: Vec<Node<u32>>,
     /// Number of each node's flows so far.
     numbers: Vec<u16>,
-    /// Links that nodes know to be down, sorted.
-    down: Vec<u32>,
-    discovers: bool,
-    /// Weights in the whole topology, for the unloaded time of messages.
-    weights: RefCell<Weights>,
-    /// Rates of the whole topology, without flows.
-    whole: Rates,
+    discovery: Discovery,
+    alone: Alone,
     /// Parameters of the network besides its topology.
     ethernet: Ethernet,
     seed: u64,
@@ -82,93 +77,7 @@ pub struct R2c2 {
     lone: Lone,
     /// Controller that computes the rates of all flows, if there is one.
     controller: Option<Controller>,
-    /// Number of choices of routings so far.
-    selections: u32,
-    /// Random numbers of the search. They are separate, so that packets take the same paths without a
-    /// search.
-    search_random: SplitMix64,
-}
-
-/// State that all nodes share, since one process simulates them.
-struct Rack {
-    setup: RackSetup,
-    network: Network,
-    buffer: u64,
-    cut_through: bool,
-    links: Vec<Link>,
-    flows: Slab<Flow>,
-    packets: Slab<Packet>,
-    spreads: Slab<Spread>,
-    /// Topology as nodes know it.
-    map: Map,
-    /// Rates of the links that are not known to be down, without flows.
-    empty: Rates,
-    /// Lists of chosen routings that were announced so far.
-    chosen: Vec<Arc<[Assignment]>>,
-    /// The next choice of routings is scheduled.
-    selects: bool,
-    /// Rules that hold from a later time on are scheduled.
-    rules_told: bool,
-    /// Number of events and timers named so far.
-    turns: u32,
-    random: SplitMix64,
-}
-
-/// Events of [`R2c2`].
-#[derive(Debug, Clone, Copy)]
-pub enum Event {
-    /// A packet can leave the node at the end of this link, or has arrived at its destination.
-    Arrive {
-        packet: u32,
-        link: u32,
-    },
-    /// A broadcast has arrived over this link.
-    Heard {
-        spread: u32,
-        link: u32,
-    },
-    Send {
-        flow: u32,
-        turn: u32,
-    },
-    Tick(u32),
-    Alarm {
-        flow: u32,
-        turn: u32,
-    },
-    /// A node repeats news of its own, since a copy of it was lost.
-    Repeat(u32),
-    /// A node reports again a broadcast that it had to drop.
-    Report(u32),
-    /// A rule begins to hold.
-    Rule(u32),
-    /// A node chooses routings.
-    Select,
-    /// Nodes find out that a part of the network is down, or up again.
-    Discover,
-}
-
-impl Event {
-    /// Returns the event of a node's timer.
-    fn new(node: u32, timer: NodeTimer<u32>) -> Event {
-        match timer {
-            NodeTimer::Tick => Event::Tick(node),
-            NodeTimer::Repeat => Event::Repeat(node),
-            NodeTimer::Report => Event::Report(node),
-            NodeTimer::Send { flow, turn } => Event::Send { flow, turn },
-            NodeTimer::Alarm { flow, turn } => Event::Alarm { flow, turn },
-        }
-    }
-}
-
-impl Tied for Event {
-    fn tie(&self) -> u32 {
-        match *self {
-            Event::Arrive { link, .. } | Event::Heard { link, .. } => link + 1,
-            Event::Alarm { .. } => Tie::ALARM,
-            _ => Tie::HERE,
-        }
-    }
+    searches: Searches,
 }
 
 /// Limit of pairs of nodes times broadcast trees, a byte each. A torus needs one node's trees only.
@@ -214,38 +123,21 @@ impl R2c2 {
         }
         let rate = |link| topology.link(link).pace.rate();
         let rates = Rates::new((0..graph.links()).map(rate), headroom);
-        let rack = Rack {
-            setup: RackSetup::new(params, &graph, rate, most, header, WorldLimits::NONE),
-            network: network.clone(),
-            buffer: buffer.get(),
-            cut_through: ethernet.cut_through,
-            links: Link::all(topology, graph.links()),
-            flows: Slab::new(),
-            packets: Slab::new(),
-            spreads: Slab::new(),
-            map: Map::whole(&graph, params.trees),
-            empty: rates.clone(),
-            chosen: Vec::new(),
-            selects: false,
-            rules_told: false,
-            turns: 0,
-            random: SplitMix64::new(mix(seed)).after(1),
-        };
+        let setup = RackSetup::new(params, &graph, rate, most, header, WorldLimits::NONE);
+        let wires = Wires::new(topology, graph.links(), buffer.get(), ethernet.cut_through);
+        let rack = Rack::new(setup, network, wires, rates.clone(), seed);
         let shared = SharedRates::new(rates.clone());
         Ok(R2c2 {
             rack,
             nodes: (0..graph.nodes()).map(|node| Node::new(node, shared.clone())).collect(),
             numbers: vec![0; graph.nodes() as usize],
-            down: Vec::new(),
-            discovers: false,
-            weights: RefCell::new(Weights::new(graph)),
-            whole: rates,
+            discovery: Discovery::default(),
+            alone: Alone::new(Weights::new(graph), rates),
             ethernet: *ethernet,
             seed,
             lone: Lone::default(),
             controller: Controller::from_params(params),
-            selections: 0,
-            search_random: SplitMix64::new(mix(seed ^ SEARCH)).after(1),
+            searches: Searches::new(seed),
         })
     }
 
@@ -273,96 +165,6 @@ impl R2c2 {
         node.wake(&mut around, timer);
     }
 }
-
-impl Rack {
-    /// Draws a route; `None` if no path is known.
-    fn draw(&mut self, ways: Ways) -> Option<Route> {
-        let random = &mut self.random;
-        self.map.draw(ways, &mut || random.next_u64())
-    }
-}
-
-fn check(params: &Params, graph: &Graph) -> Result<(), SetupError> {
-    let routing = |key: Cow<'static, str>, routing: Routing| {
-        routing
-            .check(graph)
-            .map_err(|why| SetupError::new(key, "fits the topology", format!("{routing} ({why})")))
-    };
-    routing("fabric.routing".into(), params.routing)?;
-    let positive = [("fabric.interval", params.interval), ("fabric.timeout", params.timeout)];
-    if let Some((key, time)) = positive.into_iter().find(|(_, time)| *time == Time::ZERO) {
-        return Err(SetupError::new(key, "is above 0", time));
-    }
-    if params.trees == 0 {
-        return Err(SetupError::new("fabric.trees", "is at least 1", 0));
-    }
-    if !(1..=64).contains(&params.ack_every) {
-        return Err(SetupError::new("fabric.ack_every", "is from 1 to 64", params.ack_every));
-    }
-    if params.headroom.get() >= 1.0 {
-        return Err(SetupError::new("fabric.headroom", "leaves something to flows", params.headroom));
-    }
-    if params.demand_gain.get() <= 0.0 {
-        return Err(SetupError::new("fabric.demand_gain", "is above 0", params.demand_gain));
-    }
-    if params.controller >= graph.nodes() {
-        let of = format!("node {} of {}", params.controller, graph.nodes());
-        return Err(SetupError::new("fabric.controller", "is a node of the network", of));
-    }
-    if params.control == RateControl::Central && params.selection.is_some() {
-        let rule =
-            "is \"decentralized\" with fabric.selection: other nodes know of no flows to choose routings for";
-        return Err(SetupError::new("fabric.control", rule, "central"));
-    }
-    if let Some(Selection { period, routings, search, .. }) = &params.selection {
-        if *period == Time::ZERO {
-            return Err(SetupError::new("fabric.selection.period", "is above 0", period));
-        }
-        if routings.is_empty() {
-            return Err(SetupError::new("fabric.selection.routings", "names at least one", "none"));
-        }
-        routings.iter().try_for_each(|of| routing("fabric.selection.routings".into(), *of))?;
-        if !(1..=10_000).contains(&search.population) {
-            let key = "fabric.selection.search.population";
-            return Err(SetupError::new(key, "is from 1 to 10000", search.population));
-        }
-        let shares = [
-            ("fabric.selection.search.mutation", search.mutation),
-            ("fabric.selection.search.survivors", search.survivors),
-        ];
-        if let Some((key, share)) = shares.into_iter().find(|(_, share)| !(0.0..=1.0).contains(share)) {
-            return Err(SetupError::new(key, "is from 0 to 1", share));
-        }
-    }
-    for (n, rule) in params.rules.iter().enumerate() {
-        let of_rule = |key: &str| format!("fabric.rules.{n}.{key}");
-        let nodes = [("src", &rule.src), ("dst", &rule.dst)];
-        for (key, node) in
-            nodes.into_iter().flat_map(|(key, nodes)| nodes.iter().flatten().map(move |n| (key, n)))
-        {
-            if *node >= graph.nodes() {
-                let of = format!("node {node} of {}", graph.nodes());
-                return Err(SetupError::new(of_rule(key), "names nodes of the network", of));
-            }
-        }
-        if rule.weight == Some(0) {
-            return Err(SetupError::new(of_rule("weight"), "is from 1 to 255", 0));
-        }
-        if let Some(demand) = rule.demand.filter(|demand| demand.as_bps() < 1_000) {
-            return Err(SetupError::new(of_rule("demand"), "is at least 1 Kbps", demand));
-        }
-        if let Some(own) = rule.routing {
-            routing(of_rule("routing").into(), own)?;
-        }
-    }
-    Ok(())
-}
-
-/// Makes the random numbers of the search differ from those of packets.
-const SEARCH: u64 = 0x5EA2_C4E2;
-
-/// Flow of packets that belong to no flow.
-const NONE: u32 = u32::MAX;
 
 impl Registered for R2c2 {
     const PROTOCOL: Protocol = Protocol::new(&Profile {
@@ -444,7 +246,7 @@ impl Fabric for R2c2 {
     }
 
     /// Returns the completion time alone: by arithmetic for one packet, and simulated otherwise. Very long messages have a
-    /// lower bound: see [`R2c2::alone`].
+    /// lower bound: see [`Alone::time`].
     fn unloaded(&self, message: &Message) -> Time {
         let (src, dst) = (message.src, message.dst);
         let (request, (from, to)) = match message.kind.is_answered() {
@@ -452,11 +254,11 @@ impl Fabric for R2c2 {
             false => (0, (src, dst)),
         };
         let segments = self.rack.setup.segments(request).max(self.rack.setup.segments(message.bytes));
-        if self.is_simulated(segments) {
+        if Alone::is_simulated(&self.rack, segments) {
             return self.lone.completion(&self.rack.network, message, || self.afresh());
         }
-        let asked = if request > 0 { self.alone(src, dst, request) } else { Time::ZERO };
-        (asked + self.alone(from, to, message.bytes)).max(self.rack.network.ideal(message))
+        let asked = if request > 0 { self.alone.time(&self.rack, src, dst, request) } else { Time::ZERO };
+        (asked + self.alone.time(&self.rack, from, to, message.bytes)).max(self.rack.network.ideal(message))
     }
 
     fn draws_routes(&self) -> bool {

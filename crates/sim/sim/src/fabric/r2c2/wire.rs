@@ -39,6 +39,9 @@ pub(super) struct Packet {
     pub payload: u32,
 }
 
+/// Flow of packets that belong to no flow.
+pub(super) const NONE: u32 = u32::MAX;
+
 /// Contents of a packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Body {

@@ -1,9 +1,10 @@
 //! `homa`: grants to several senders at once, each at a priority of its own.
 
 use super::{Announced, ReceiverDriven, ReceiverPolicy, at_least_a_round_trip, ends};
-use crate::fabric::stream::{Ethernet, StreamPlan};
-use crate::memory::{Cost, PACKET};
-use crate::registry::{AssumedBuffer, Registered, Site};
+use crate::contract::{AssumedBuffer, Registered};
+use crate::cost::{Cost, PACKET};
+use crate::fabric::stream::StreamPlan;
+use crate::site::{Ethernet, Site};
 use unrack_engine::error::SetupError;
 use unrack_engine::network::Network;
 use unrack_protocol::homa;

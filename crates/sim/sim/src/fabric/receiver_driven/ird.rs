@@ -1,9 +1,10 @@
 //! `ird`: credits for transfers that receivers know of at once, to senders of which they know how busy they are.
 
 use super::{Announced, Receiver, ReceiverDriven, ReceiverPolicy, ends};
-use crate::fabric::stream::{Ethernet, StreamPlan};
-use crate::memory::{Cost, PACKET};
-use crate::registry::{NoParams, Registered, Site};
+use crate::contract::{NoParams, Registered};
+use crate::cost::{Cost, PACKET};
+use crate::fabric::stream::StreamPlan;
+use crate::site::{Ethernet, Site};
 use unrack_engine::error::SetupError;
 use unrack_engine::network::Network;
 use unrack_protocol::ird;

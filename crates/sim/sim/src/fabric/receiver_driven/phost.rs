@@ -1,10 +1,11 @@
 //! `phost`: tokens for what senders have announced; short transfers need none.
 
 use super::{Announced, Ends, ReceiverDriven, ReceiverPolicy, at_least_a_round_trip, ends};
-use crate::fabric::stream::{Ethernet, StreamPlan};
-use crate::memory::{Cost, PACKET};
-use crate::registry::{Parts, Registered, Site};
-use crate::setup::Finished;
+use crate::contract::{Parts, Registered};
+use crate::cost::{Cost, PACKET};
+use crate::fabric::stream::StreamPlan;
+use crate::job::Finished;
+use crate::site::{Ethernet, Site};
 use unrack_engine::error::SetupError;
 use unrack_engine::network::Network;
 use unrack_protocol::phost;

@@ -2,7 +2,7 @@
 //!
 //! A message is complete when the program has read its last byte.
 
-use super::kind::Kind;
+use super::drive::Drive;
 use super::packet::Body;
 use super::{Event, Role, Streams};
 use unrack_engine::events::{Core, Observer};
@@ -12,20 +12,20 @@ use unrack_protocol::tcp::{ReceivingEnd, StreamSignal};
 use unrack_units::Time;
 use unrack_workload::{Computing, Endpoints};
 
-impl<K: Kind> Streams<K> {
+impl<K: Drive> Streams<K> {
     /// Hands a packet that a node sends to its host, to go by this NIC if it goes by one.
     pub(super) fn enter_host(&mut self, now: Time, ends: Endpoints, nic: u32, index: u32) {
         let Some(hosts) = &mut self.hosts else { return };
-        let packet = &self.packets[index];
+        let packet = self.wires.packet(index);
         let bytes = self.plan.in_memory(packet.payload);
-        let hash = self.streams[packet.stream].hash_unsprayed(packet.signal.subflow());
+        let hash = self.open[packet.stream].hash_unsprayed(packet.signal.subflow());
         let way = hosts.way(ends.src, ends.dst, nic);
         hosts.send(now, index, hosts::HostPacket::new(ends, hash, way, bytes, packet.payload));
     }
 
     /// Hands a packet that has arrived at its last NIC to the host.
     pub(super) fn reach_host(&mut self, now: Time, index: u32) {
-        let End::Node(nic) = self.hops[self.packets[index].port as usize].end else { return };
+        let End::Node(nic) = self.wires.end_of(index) else { return };
         self.hosts.as_mut().expect("asked for with hosts only").arrive(now, index, nic);
     }
 
@@ -65,7 +65,7 @@ impl<K: Kind> Streams<K> {
     }
 
     fn reach_stack<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
-        let packet = self.packets[index];
+        let packet = *self.wires.packet(index);
         let segment = match packet.body {
             Body::Data(segment) => segment,
             Body::Ack(ack) => {
@@ -74,10 +74,10 @@ impl<K: Kind> Streams<K> {
             }
         };
         let number = packet.signal.in_stream(segment.number);
-        let stream = &self.streams[packet.stream];
+        let stream = &self.open[packet.stream];
         let is_useless = stream.reading.is_useless(number, stream.receiver.next());
         self.take_data(core, packet, segment);
-        let stream = &mut self.streams[packet.stream];
+        let stream = &mut self.open[packet.stream];
         if !is_useless {
             stream.reading.keep(number, index);
         }
@@ -92,8 +92,8 @@ impl<K: Kind> Streams<K> {
     }
 
     fn have_read<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
-        let number = self.packets[index].stream;
-        let stream = &mut self.streams[number];
+        let number = self.wires.packet(index).stream;
+        let stream = &mut self.open[number];
         let all = stream.reading.read() && stream.receiver.next() == stream.segments;
         let (id, role) = (stream.id, stream.role);
         match (all, role) {
@@ -106,13 +106,13 @@ impl<K: Kind> Streams<K> {
 
     /// Ends a stream whose sender has given up: neither host keeps anything of it.
     pub(super) fn give_up<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32) {
-        let place = &mut self.streams[stream];
+        let place = &mut self.open[stream];
         core.give_up(place.id);
         place.references += 1;
         for (_, packet) in place.reading.give_up() {
             self.forget_packet(packet);
         }
-        self.drop_reference(stream);
+        self.open.drop_reference(stream);
     }
 
     /// Drops a packet that nobody will read.
@@ -125,8 +125,8 @@ impl<K: Kind> Streams<K> {
 #[cfg(test)]
 mod tests {
     use crate::fabric::mptcp::Mptcp;
-    use crate::fabric::stream::{Ethernet, SwitchBuffer};
     use crate::fabric::tcp::Tcp;
+    use crate::site::{Ethernet, SwitchBuffer};
     use proptest::prelude::*;
     use std::sync::Arc;
     use unrack_engine::Inside;

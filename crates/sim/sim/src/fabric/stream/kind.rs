@@ -1,7 +1,6 @@
 //! Kinds of connections that streams have: over one subflow ([`super::single`]), or several ([`crate::fabric::mptcp`]).
 
-use super::{Event, Streams, flow_hash};
-use unrack_engine::events::{Core, Observer};
+use super::names::flow_hash;
 use unrack_engine::network::Network;
 use unrack_protocol::tcp::{ReceivingEnd, SendingEnd};
 use unrack_units::Time;
@@ -37,18 +36,6 @@ pub(in crate::fabric) trait Kind: Clone {
     fn hash(name: u32) -> u32 {
         flow_hash(name)
     }
-
-    /// Sends what a stream may send now. Of its subflows, only `which` may have something to send, and those that wait
-    /// for their turn already; which wait for it afterwards if there is more.
-    fn send<O: Observer>(
-        streams: &mut Streams<Self>,
-        core: &mut Core<Event, O>,
-        stream: u32,
-        which: SubflowsOf<Self>,
-    );
-
-    /// Gives a subflow that waited its turn.
-    fn turn<O: Observer>(streams: &mut Streams<Self>, core: &mut Core<Event, O>, stream: u32, subflow: u32);
 }
 
 pub(in crate::fabric) type SubflowsOf<K> = <<K as Kind>::Sender as SendingEnd>::Subflows;

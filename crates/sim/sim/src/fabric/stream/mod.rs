@@ -11,198 +11,73 @@
 
 mod alarms;
 mod alone;
+pub(super) mod drive;
+mod event;
 mod inside;
 pub(super) mod kind;
 mod lone;
+mod names;
 mod nic;
+mod open;
 mod packet;
 mod parts;
 mod plan;
+mod seen;
 pub(super) mod single;
 mod turns;
-mod way;
+mod wires;
 
-use self::kind::{Kind, RestingOf, SignalOf, SubflowsOf};
-use self::nic::{Nic, QUANTUM};
+use self::alarms::Alarms;
+use self::drive::Drive;
+pub use self::event::Event;
+use self::kind::{Kind, SignalOf, SubflowsOf};
+use self::lone::Alone;
+pub(super) use self::names::{flow_hash, transfer_name};
+use self::open::{OpenStreams, Role, Stream};
+pub use self::packet::Parcel;
 use self::packet::{Body, Packet};
-pub use self::parts::Parcel;
-pub use self::plan::Ethernet;
 pub use self::plan::StreamPlan;
-use super::buffer::Room;
-pub use super::buffer::SwitchBuffer;
-use super::lone::Lone;
-use super::occupancy::Occupancy;
+use self::seen::looks;
+use self::wires::{Forwarded, Wires};
+use super::lone::{Lone, simulated};
 use super::parts::Part;
-use super::pool::Pool;
-use super::slab::Slab;
-use super::timers::{Alarm, Side, Timers};
-use unrack_engine::events::{Core, Observer, Tie, Tied};
-use unrack_engine::network::{Pace, Port};
-use unrack_engine::topology::End;
+use super::timers::Alarm;
+use std::sync::Arc;
+use unrack_engine::events::{Core, Observer, Unobserved};
+use unrack_engine::network::Departure;
 use unrack_engine::{HostCounts, Largest, PacketSize};
-use unrack_hosts::{self as hosts, Hosts, Reading};
+use unrack_hosts::Hosts;
 use unrack_protocol::tcp::{Ack, ReceivingEnd, Segment, SendingEnd, StreamSignal, SubflowSet};
 use unrack_units::{Bytes, Rate, Time};
-use unrack_workload::{Endpoints, MessageId, NodeId};
-
-/// A switch port and the link behind it.
-struct Hop {
-    port: Port,
-    pace: Pace,
-    propagation: Time,
-    end: End,
-    /// Bytes ahead above which data is marked.
-    threshold: u64,
-}
+use unrack_workload::{Endpoints, Message, MessageId};
 
 /// Streams over one kind of connection.
+///
+/// Four parts have state: the open streams, the wires with the packets on them, the timers, and the insides of hosts.
+/// Each knows no more of the others than what its methods are given; what one causes in another is decided here.
 pub(super) struct Streams<K: Kind> {
-    pub(super) kind: K,
     pub(super) plan: StreamPlan,
-    /// Bytes that a node's sending queue takes before subflows take turns.
-    nic_limit: u64,
-    /// State of each link by which nodes send.
-    nics: Vec<Nic>,
-    /// Switch ports.
-    hops: Vec<Hop>,
-    /// Bytes at switches that share their buffers; `None` if ports have buffers of their own.
-    pub(super) occupancy: Option<Box<Occupancy>>,
-    /// Buffer of each port, if switches do not share theirs.
-    pub(super) room: Room,
-    packets: Slab<Packet<SignalOf<K>>>,
-    pub(super) streams: Slab<Stream<K>>,
-    streams_opened: u32,
-    /// Idle connections, if connections are kept.
-    pool: Option<Pool<Kept<K>>>,
-    /// Retransmission timers of the nodes of each switch ([`Kind::SPLITS`]).
-    timers: Vec<Timers>,
-    /// State of this part, in a run that is split.
-    part: Option<Box<Part<Parcel<SignalOf<K>>>>>,
+    pub(super) open: OpenStreams<K>,
+    pub(super) wires: Wires<K>,
+    alarms: Alarms,
     /// State of hosts, if packets take time in nodes.
     pub(super) hosts: Option<Box<Hosts>>,
     /// Times of messages that are alone, as far as they were simulated.
     pub(super) lone: Lone,
 }
 
-/// Events of streams.
-#[derive(Debug, Clone, Copy)]
-pub enum Event {
-    /// A packet is ready to be queued at its switch port. It came from port `by` of another switch.
-    AtSwitch {
-        packet: u32,
-        by: u32,
-    },
-    /// The last bit of a packet has arrived at its node.
-    AtNode(u32),
-    /// A link by which nodes send has sent all that it was given.
-    Refill(u32),
-    /// The first timer of the queue of this switch's nodes is due.
-    Timers(u32),
-    Timer(Alarm),
-    /// An event inside a host.
-    Host(hosts::Event),
-}
-
-/// Value of `by` for packets from a node.
-const FROM_NODE: u32 = u32::MAX;
-
 /// Threshold of switches that mark nothing.
 pub(super) const NEVER_MARKED: Bytes = Bytes::new(u64::MAX);
 
-impl Tied for Event {
-    fn tie(&self) -> u32 {
-        match *self {
-            Event::AtSwitch { by, .. } if by != FROM_NODE => by + 1,
-            Event::Timers(_) | Event::Timer(_) => Tie::ALARM,
-            _ => Tie::HERE,
-        }
-    }
-}
-
-pub(super) struct Stream<K: Kind> {
-    pub(super) id: MessageId,
-    src: NodeId,
-    dst: NodeId,
-    role: Role,
-    bytes: u64,
-    segments: u32,
-    /// Name that both ends know the stream by.
-    name: u32,
-    /// Hash of the first subflow, which selects one of several equal-cost paths; those of the others follow.
-    hash: u32,
-    /// Number of data packets sent so far, where packets take equal-cost paths in turn.
-    sprayed: u32,
-    /// Serial number that tells the stream from others with the same index.
-    serial: u32,
-    /// Number of packets under way, plus the answer to this request.
-    references: i32,
-    /// Subflows that wait for their turn at the sender's links.
-    pub(super) waiting: SubflowsOf<K>,
-    /// The sender is done.
-    closed: bool,
-    /// Earliest timer set, by subflow.
-    alarms: K::Alarms,
-    /// Request that the sender answers by this stream; it is kept as long as the stream.
-    answers: Option<u32>,
-    pub(super) sender: K::Sender,
-    receiver: K::Receiver,
-    reading: Reading,
-}
-
-/// Connection that no stream uses.
-struct Kept<K: Kind> {
-    hash: u32,
-    sprayed: u32,
-    sender: RestingOf<K>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
-    /// Carries the data of a message, which is complete at the end of it.
-    Data,
-    /// Carries a request, whose end opens the answer.
-    Request,
-    /// Carries an answer; its first packet to arrive acknowledges the request, the stream of this index.
-    Answer(u32),
-}
-
-impl<K: Kind> Stream<K> {
-    /// Returns the hash that selects one of several equal-cost paths for the next data packet of a subflow.
-    fn hash(&self, subflow: u32) -> u32 {
-        self.hash_unsprayed(subflow).wrapping_add(self.sprayed)
-    }
-
-    /// Returns the hash that selects the path of a subflow whose packets all take the same.
-    fn hash_unsprayed(&self, subflow: u32) -> u32 {
-        self.hash.wrapping_add(subflow)
-    }
-}
-
-impl<K: Kind> Streams<K> {
+impl<K: Drive> Streams<K> {
     /// Creates streams. `threshold` gives the bytes that may be ahead of data, at a port of this rate, before it is
     /// marked.
     pub(super) fn new(plan: &StreamPlan, kind: K, threshold: impl Fn(Rate) -> Bytes) -> Self {
-        let topology = &plan.network.topology;
-        let hop = |port| {
-            let (link, end) = (topology.link(port), topology.end(port));
-            let (pace, propagation) = (link.pace, link.propagation);
-            Hop { port: Port::new(pace), pace, propagation, end, threshold: threshold(pace.rate()).get() }
-        };
-        let nic = |link| Nic::new(topology.attachment_link(link).pace);
         Streams {
-            nic_limit: u64::from(QUANTUM) * plan.full_packet().get(),
-            nics: (0..topology.attachments()).map(nic).collect(),
-            hops: (0..topology.ports()).map(hop).collect(),
-            occupancy: Occupancy::new(plan.buffer, topology).map(Box::new),
-            room: Room::Own(plan.buffer.of_port().get()),
-            pool: plan.kept.then(Pool::new),
-            kind,
             plan: plan.clone(),
-            packets: Slab::new(),
-            streams: Slab::new(),
-            streams_opened: 0,
-            timers: (0..topology.switches()).map(|_| Timers::default()).collect(),
-            part: None,
+            open: OpenStreams::new(kind, plan.kept),
+            wires: Wires::new(plan, threshold),
+            alarms: Alarms::new(plan.network.topology.switches()),
             hosts: plan.hosts().map(Box::new),
             lone: Lone::default(),
         }
@@ -210,12 +85,18 @@ impl<K: Kind> Streams<K> {
 
     /// Returns these streams as they were before the first message, in a network without faults.
     fn afresh(&self) -> Streams<K> {
-        let plan = self.plan.without_faults();
-        let mut streams = Streams::new(&plan, self.kind.clone(), |_| Bytes::ZERO);
-        for (hop, ours) in streams.hops.iter_mut().zip(&self.hops) {
-            hop.threshold = ours.threshold;
-        }
-        streams
+        let streams = Streams::new(&self.plan.without_faults(), self.open.kind.clone(), |_| Bytes::ZERO);
+        Streams { wires: streams.wires.with_thresholds_of(&self.wires), ..streams }
+    }
+
+    /// Returns the completion time of a message that is alone; it is simulated if none like it has been.
+    pub(super) fn carried_alone(&self, message: &Message) -> Time {
+        self.lone.completion(&self.plan.network, message, || Alone(self.afresh()))
+    }
+
+    /// Simulates a message alone, without faults; returns its completion time.
+    pub(super) fn carry_alone<O: Observer>(&self, message: &Message, observer: O) -> (Time, O) {
+        simulated(Alone(self.afresh()), &self.plan.network, message, observer)
     }
 
     pub(super) fn host_counts(&self) -> Option<HostCounts> {
@@ -239,8 +120,8 @@ impl<K: Kind> Streams<K> {
     /// Returns whether nothing is under way, in hosts either.
     #[cfg(test)]
     fn is_at_rest(&self) -> bool {
-        self.packets.used() == 0
-            && self.streams.used() == 0
+        self.wires.is_empty()
+            && self.open.is_empty()
             && self.hosts.as_ref().is_none_or(|hosts| hosts.is_at_rest())
     }
 
@@ -259,7 +140,12 @@ impl<K: Kind> Streams<K> {
             Event::AtSwitch { packet, .. } => self.forward(core, packet),
             Event::AtNode(packet) => self.arrive(core, packet),
             Event::Refill(nic) => self.refill(core, nic),
-            Event::Timers(switch) => self.expire_due(core, switch),
+            Event::Timers(switch) => {
+                while let Some(alarm) = self.alarms.pop_due(switch, core.now()) {
+                    self.expire(core, alarm);
+                }
+                self.alarms.schedule_next(core, &self.open, switch);
+            }
             Event::Timer(alarm) => self.expire(core, alarm),
             Event::Host(event) => self.handle_host(core.now(), event),
         }
@@ -274,69 +160,92 @@ impl<K: Kind> Streams<K> {
         bytes: u64,
         role: Role,
     ) {
-        let stream = self.create(id, ends, bytes, role);
-        if let Some(kept) = self.pool.as_mut().and_then(|pool| pool.take(ends)) {
-            let place = &mut self.streams[stream];
-            (place.hash, place.sprayed) = (kept.hash, kept.sprayed);
-            place.sender = self.kind.resume(kept.sender, core.now(), place.segments);
-        }
+        let stream = self.open.create(&self.plan, id, ends, bytes, role);
+        self.open.resume(stream, core.now());
         if let Role::Answer(request) = role {
-            self.streams[stream].answers = Some(request);
-            self.streams[request].references += 1;
+            self.open.answers(stream, request);
         }
-        let all = self.streams[stream].sender.subflows();
+        let all = self.open[stream].sender.subflows();
         K::send(self, core, stream, all);
     }
 
-    fn create(&mut self, id: MessageId, ends: Endpoints, bytes: u64, role: Role) -> u32 {
-        let Endpoints { src, dst } = ends;
-        let segments = self.plan.framing.segments(bytes);
-        let subflows = self.kind.subflows(&self.plan.network, ends);
-        self.streams_opened = self.streams_opened.wrapping_add(1).max(1);
-        let name = transfer_name(id, matches!(role, Role::Answer(_)));
-        let stream = self.streams.insert(Stream {
-            id,
-            src,
-            dst,
-            role,
-            bytes,
-            segments,
-            name,
-            hash: K::hash(name),
-            sprayed: 0,
-            serial: self.streams_opened,
-            references: 0,
-            waiting: SubflowsOf::<K>::default(),
-            closed: false,
-            alarms: K::alarms(subflows),
-            answers: None,
-            sender: self.kind.sender(subflows, segments, self.plan.salt(name, Side::Sender)),
-            receiver: K::receiver(subflows),
-            reading: Reading::default(),
-        });
-        if let Some(part) = &mut self.part {
-            part.keep(name, stream);
-        }
-        stream
+    /// Sets the timers of these subflows.
+    pub(super) fn set_timers<O: Observer>(
+        &mut self,
+        core: &mut Core<Event, O>,
+        stream: u32,
+        which: SubflowsOf<K>,
+    ) {
+        self.alarms.set(core, &self.plan.network.topology, &mut self.open, stream, which);
     }
-}
 
-/// Returns the name that both ends of a transfer know it by: twice the number of its message, plus one for an answer.
-pub(super) fn transfer_name(message: MessageId, is_answer: bool) -> u32 {
-    message.0.wrapping_mul(2) | u32::from(is_answer)
-}
+    fn expire<O: Observer>(&mut self, core: &mut Core<Event, O>, alarm: Alarm) {
+        let Some((stream, subflow)) = alarms::expire(&mut self.open, alarm, core.now()) else { return };
+        if self.open[stream].sender.has_given_up() {
+            return self.give_up(core, stream);
+        }
+        let all = self.open[stream].sender.subflows();
+        K::send(self, core, stream, all);
+        self.set_timers(core, stream, SubflowsOf::<K>::only(subflow));
+    }
 
-/// Returns the hash that selects one of several equal-cost paths for a transfer. Finalizer of MurmurHash3: neighbours
-/// in number take separate paths.
-pub(super) fn flow_hash(name: u32) -> u32 {
-    let mut hash = name;
-    hash = (hash ^ (hash >> 16)).wrapping_mul(0x85eb_ca6b);
-    hash = (hash ^ (hash >> 13)).wrapping_mul(0xc2b2_ae35);
-    hash ^ (hash >> 16)
-}
+    /// Queues a packet in the host, or at one of the node's links.
+    fn put<O: Observer>(
+        &mut self,
+        core: &mut Core<Event, O>,
+        ends: Endpoints,
+        (stream, signal): (u32, SignalOf<K>),
+        size: PacketSize,
+        body: Body,
+    ) {
+        let Endpoints { src: from, dst: to } = ends;
+        let PacketSize { wire, payload } = size;
+        let place = &mut self.open[stream];
+        place.references += 1;
+        let hash = match body {
+            Body::Data(_) => place.hash(signal.subflow()),
+            Body::Ack(_) => place.hash_unsprayed(signal.subflow()),
+        };
+        place.sprayed += u32::from(self.plan.spraying && matches!(body, Body::Data(_)));
+        let nic = self.plan.network.topology.attachment_at(from, to, hash, core.now());
+        // `port` is set when the packet is launched.
+        let packet = Packet { stream, signal, to, port: 0, hash, wire, payload, marked: false, body };
+        let index = self.wires.insert(packet);
+        match &mut self.hosts {
+            Some(_) => self.enter_host(core.now(), ends, nic, index),
+            None => {
+                self.launch(core, nic, index);
+            }
+        }
+    }
 
-/// Packets on their way.
-impl<K: Kind> Streams<K> {
+    /// Queues a packet at a link by which nodes send.
+    fn launch<O: Observer>(&mut self, core: &mut Core<Event, O>, nic: u32, index: u32) -> Departure {
+        let (departure, is_lost) = self.wires.launch(core, &self.plan, &self.open, nic, index);
+        if is_lost {
+            self.lose(core, index);
+        }
+        departure
+    }
+
+    fn forward<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
+        match self.wires.forward(core, &self.plan, &self.open, index) {
+            Forwarded::On => {}
+            Forwarded::Lost => self.lose(core, index),
+            Forwarded::Elsewhere { part, at, by } => {
+                self.open.cross(part, at, by, *self.wires.packet(index));
+                self.finish_packet(index);
+            }
+        }
+    }
+
+    fn lose<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
+        let packet = *self.wires.packet(index);
+        let (id, mss) = (self.open[packet.stream].id, self.plan.framing.mss().get());
+        core.dropped(id, u64::from(packet.payload), || looks(&packet, &self.open, mss));
+        self.finish_packet(index);
+    }
+
     fn send_data<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
@@ -344,7 +253,7 @@ impl<K: Kind> Streams<K> {
         segment: Segment,
         signal: SignalOf<K>,
     ) {
-        let Stream { src, dst, bytes, .. } = self.streams[stream];
+        let Stream { src, dst, bytes, .. } = self.open[stream];
         let payload = self.plan.framing.payload(bytes, signal.in_stream(segment.number));
         let wire = self.plan.framing.wire(payload).get() as u32;
         core.sent(payload);
@@ -353,8 +262,8 @@ impl<K: Kind> Streams<K> {
     }
 
     fn send_acks<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32, subflow: u32) {
-        let Stream { src, dst, .. } = self.streams[stream];
-        while let Some((ack, signal)) = self.streams[stream].receiver.poll_ack(subflow) {
+        let Stream { src, dst, .. } = self.open[stream];
+        while let Some((ack, signal)) = self.open[stream].receiver.poll_ack(subflow) {
             let wire = self.plan.framing.ack_wire(ack.sack.len()).get() as u32;
             let size = PacketSize { wire, payload: 0 };
             self.put(core, Endpoints { src: dst, dst: src }, (stream, signal), size, Body::Ack(ack));
@@ -365,7 +274,7 @@ impl<K: Kind> Streams<K> {
         if self.hosts.is_some() {
             return self.reach_host(core.now(), index);
         }
-        let packet = self.packets[index];
+        let packet = *self.wires.packet(index);
         match packet.body {
             Body::Data(segment) => self.take_data(core, packet, segment),
             Body::Ack(ack) => self.take_ack(core, &packet, &ack),
@@ -380,15 +289,15 @@ impl<K: Kind> Streams<K> {
         segment: Segment,
     ) {
         core.arrived(u64::from(packet.payload));
-        let stream = &mut self.streams[packet.stream];
+        let stream = &mut self.open[packet.stream];
         let handed_on = stream.receiver.handle_segment(core.now(), segment, packet.signal, packet.marked);
         let complete = handed_on > 0 && stream.receiver.next() == stream.segments;
         let (id, role) = (stream.id, stream.role);
         if let Role::Answer(request) = role {
-            self.streams[packet.stream].role = Role::Data;
+            self.open[packet.stream].role = Role::Data;
             // The first packet of the answer acknowledges the request.
-            self.streams[request].sender.handle_answer(core.now());
-            self.free_if_over(request);
+            self.open[request].sender.handle_answer(core.now());
+            self.open.free_if_over(request);
         }
         match (complete, role) {
             // The answer acknowledges the request.
@@ -402,118 +311,46 @@ impl<K: Kind> Streams<K> {
     }
 
     fn answer<O: Observer>(&mut self, core: &mut Core<Event, O>, request: u32) {
-        let stream = &self.streams[request];
+        let stream = &self.open[request];
         let (id, back) = (stream.id, Endpoints { src: stream.dst, dst: stream.src });
         let bytes = core.message(id).bytes;
         self.open(core, id, back, bytes, Role::Answer(request));
     }
 
     fn take_ack<O: Observer>(&mut self, core: &mut Core<Event, O>, packet: &Packet<SignalOf<K>>, ack: &Ack) {
-        let which = self.streams[packet.stream].sender.handle_ack(core.now(), ack, packet.signal);
+        let which = self.open[packet.stream].sender.handle_ack(core.now(), ack, packet.signal);
         K::send(self, core, packet.stream, which);
         // An acknowledgement may bring a deadline forward that had been backed off, also while nothing can be sent.
         self.set_timers(core, packet.stream, which);
     }
 
     fn finish_packet(&mut self, index: u32) {
-        self.drop_reference(self.packets[index].stream);
-        self.packets.release(index);
+        self.open.drop_reference(self.wires.packet(index).stream);
+        self.wires.release(index);
     }
 
-    fn drop_reference(&mut self, stream: u32) {
-        self.streams[stream].references -= 1;
-        self.free_if_over(stream);
+    pub(super) fn become_part(&mut self, me: u32, part_of: Arc<[u32]>) {
+        self.open.part = Some(Box::new(Part::new(me, part_of)));
     }
 
-    /// Closes a stream whose sender is done, and frees its place when nothing refers to it.
-    pub(super) fn free_if_over(&mut self, stream: u32) {
-        let place = &mut self.streams[stream];
-        let waits = !place.waiting.is_empty();
-        // Of several subflows, some may wait for their links long after others have sent the rest.
-        if !place.sender.is_done() || waits && SubflowsOf::<K>::MOST == 1 {
-            return;
-        }
-        let closes = !std::mem::replace(&mut place.closed, true);
-        if closes
-            && let Some(pool) = &mut self.pool
-            && let Some(sender) = place.sender.rest()
-        {
-            pool.put(
-                Endpoints { src: place.src, dst: place.dst },
-                Kept { hash: place.hash, sprayed: place.sprayed, sender },
-            );
-        }
-        if let Some(part) = &mut self.part {
-            if closes {
-                part.closed.push(place.name);
-            }
-        } else if place.references == 0 && !waits {
-            self.release(stream);
-        }
+    pub(super) fn part(&mut self) -> &mut Part<Parcel<SignalOf<K>>> {
+        self.open.part()
     }
 
-    /// Frees the place of a stream for another.
-    fn release(&mut self, stream: u32) {
-        let place = &mut self.streams[stream];
-        place.serial = 0;
-        let answers = place.answers.take();
-        self.streams.release(stream);
-        if let Some(request) = answers {
-            self.drop_reference(request);
-        }
+    /// Takes a packet over from another part.
+    pub(super) fn take(&mut self, core: &mut Core<Event, Unobserved>, parcel: Parcel<SignalOf<K>>) {
+        let Parcel { at, by, name, hash, packet } = parcel;
+        let stream = self.open.place_of(core, &self.plan, name, hash);
+        self.open[stream].references += 1;
+        let packet = self.wires.insert(Packet { stream, ..packet });
+        core.schedule(at, Event::AtSwitch { packet, by });
+    }
+
+    pub(super) fn under_way(&self, name: u32) -> i32 {
+        self.open.under_way(name)
+    }
+
+    pub(super) fn forget(&mut self, name: u32) {
+        self.open.forget(name);
     }
 }
-
-/// Implements `Fabric` and `Split` for a struct whose field `streams` has streams of one subflow.
-macro_rules! fabric_of_streams {
-    ($fabric:ident) => {
-        impl $crate::Fabric for $fabric {
-            type Event = $crate::fabric::stream::Event;
-
-            fn submit<O: $crate::Observer>(
-                &mut self,
-                core: &mut $crate::Core<Self::Event, O>,
-                id: unrack_workload::MessageId,
-            ) {
-                self.streams.submit(core, id);
-            }
-            fn handle<O: $crate::Observer>(
-                &mut self,
-                core: &mut $crate::Core<Self::Event, O>,
-                event: Self::Event,
-            ) {
-                self.streams.handle(core, event);
-            }
-            fn compute<O: $crate::Observer>(
-                &mut self,
-                core: &mut $crate::Core<Self::Event, O>,
-                computing: unrack_workload::Computing,
-            ) {
-                self.streams.compute(core, computing);
-            }
-            fn unloaded(&self, message: &unrack_workload::Message) -> unrack_units::Time {
-                self.streams.unloaded(message)
-            }
-            fn draws_routes(&self) -> bool {
-                self.streams.plan.network.topology.is_uneven()
-            }
-            fn largest(&self) -> Option<unrack_engine::Largest> {
-                Some(self.streams.largest())
-            }
-            fn hosts(&self) -> Option<unrack_engine::HostCounts> {
-                self.streams.host_counts()
-            }
-            fn lookahead(&self) -> unrack_units::Time {
-                self.streams.lookahead()
-            }
-        }
-
-        $crate::fabric::split_by_switch!(
-            $fabric,
-            streams,
-            $crate::fabric::stream::Event,
-            $crate::fabric::stream::Parcel
-        );
-    };
-}
-pub(super) use fabric_of_streams;

@@ -1,9 +1,9 @@
 //! The network under streams: its parameters, and checks of them.
 
 use super::alone::Alone;
-use crate::fabric::buffer::SwitchBuffer;
 use crate::fabric::largest_in_packets;
 use crate::fabric::timers::Side;
+use crate::site::{Ethernet, SwitchBuffer};
 use unrack_engine::Largest;
 use unrack_engine::error::SetupError;
 use unrack_engine::network::{Departure, Network, Pace};
@@ -11,19 +11,6 @@ use unrack_hosts::{self as hosts, Hosts};
 use unrack_protocol::tcp::Framing;
 use unrack_units::{Bytes, Time};
 use unrack_workload::NodeId;
-
-/// Parameters of the network besides its topology.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Ethernet {
-    /// Largest packet, IP header included.
-    pub mtu: Bytes,
-    /// Packets have the headers of Ethernet, IP and a transport; if not, payload only.
-    pub headers: bool,
-    /// Buffers of switches. Packets that do not fit are dropped.
-    pub buffer: SwitchBuffer,
-    /// Switches forward a packet while it arrives; if not, when it has arrived completely.
-    pub cut_through: bool,
-}
 
 /// Network under the streams, with its parameters.
 #[derive(Debug, Clone)]

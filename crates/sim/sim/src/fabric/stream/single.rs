@@ -1,7 +1,8 @@
 //! Streams of one subflow: TCP under one congestion control.
 
+use super::drive::Drive;
 use super::kind::Kind;
-use super::{Event, Streams};
+use super::{Event, StreamPlan, Streams};
 use crate::fabric::lone::MOST_SIMULATED;
 use unrack_engine::events::{Core, Observer, Wait};
 use unrack_engine::network::Network;
@@ -39,9 +40,11 @@ impl<C: CongestionControl + Clone> Kind for Single<C> {
     fn alarms(_: u32) -> [Time; 1] {
         [Time::MAX]
     }
+}
 
+impl<C: CongestionControl + Clone> Drive for Single<C> {
     fn send<O: Observer>(streams: &mut Streams<Self>, core: &mut Core<Event, O>, stream: u32, _: OneSubflow) {
-        let place = &mut streams.streams[stream];
+        let place = &mut streams.open[stream];
         if !place.waiting.is_empty() || !place.sender.is_ready() {
             return;
         }
@@ -51,7 +54,7 @@ impl<C: CongestionControl + Clone> Kind for Single<C> {
         loop {
             let nic = streams.nic_of(core.now(), stream, 0);
             let open = streams.is_open(core.now(), stream, nic);
-            if open && !streams.take_quantum(core, stream) {
+            if open && !take_quantum(streams, core, stream) {
                 return;
             }
             if !open || !goes_on {
@@ -61,48 +64,108 @@ impl<C: CongestionControl + Clone> Kind for Single<C> {
     }
 
     fn turn<O: Observer>(streams: &mut Streams<Self>, core: &mut Core<Event, O>, stream: u32, _: u32) {
-        streams.streams[stream].waiting = OneSubflow::default();
-        if !streams.take_quantum(core, stream) {
-            return streams.free_if_over(stream);
+        streams.open[stream].waiting = OneSubflow::default();
+        if !take_quantum(streams, core, stream) {
+            return streams.open.free_if_over(stream);
         }
         if streams.hosts.is_some() {
             Self::send(streams, core, stream, OneSubflow::only(0));
-            return streams.free_if_over(stream);
+            return streams.open.free_if_over(stream);
         }
         let nic = streams.nic_of(core.now(), stream, 0);
         streams.wait(core, stream, 0, nic);
     }
 }
 
-impl<C: CongestionControl + Clone> Streams<Single<C>> {
-    /// Sends up to a quantum. Returns whether there is more to send.
-    fn take_quantum<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32) -> bool {
-        let more = self.send_quantum(core, stream, 0);
-        let in_host = self.hosts.is_some();
-        core.waits(self.streams[stream].id, || if in_host { Wait::Nothing } else { Wait::Window });
-        more
-    }
-
-    pub(in crate::fabric) fn unloaded(&self, message: &Message) -> Time {
-        // The time depends on earlier messages, so this is a bound for all of them.
-        if self.plan.kept {
-            return self.plan.network.ideal(message);
-        }
-        if self.plan.spraying || self.hosts.is_some() || self.queues_alone(message) {
-            return self.carried_alone(message);
-        }
-        let alone = self.plan.alone(message.src, message.dst);
-        let request =
-            if message.kind.is_answered() { alone.stream(u64::from(message.request)) } else { Time::ZERO };
-        // A bound, where nodes forward for each other and the message is too long to be simulated.
-        (request + alone.stream(message.bytes)).max(self.plan.network.ideal(message))
-    }
-
-    /// Returns whether packets of a message that is alone may wait behind each other, and so be marked or dropped: where
-    /// nodes forward for each other, a node has the rate of all its links, and a path that of one. (A very long message
-    /// counts as if it did not.)
-    fn queues_alone(&self, message: &Message) -> bool {
-        let (topology, segments) = (&self.plan.network.topology, self.plan.framing.segments(message.bytes));
-        (topology.is_uneven() || topology.graph().is_some() && segments > 1) && segments <= MOST_SIMULATED
-    }
+/// Sends up to a quantum. Returns whether there is more to send.
+fn take_quantum<C: CongestionControl + Clone, O: Observer>(
+    streams: &mut Streams<Single<C>>,
+    core: &mut Core<Event, O>,
+    stream: u32,
+) -> bool {
+    let more = streams.send_quantum(core, stream, 0);
+    let in_host = streams.hosts.is_some();
+    core.waits(streams.open[stream].id, || if in_host { Wait::Nothing } else { Wait::Window });
+    more
 }
+
+/// Returns the completion time of a message that is alone, as arithmetic as far as there is any.
+pub(in crate::fabric) fn unloaded<C: CongestionControl + Clone>(
+    streams: &Streams<Single<C>>,
+    message: &Message,
+) -> Time {
+    // The time depends on earlier messages, so this is a bound for all of them.
+    if streams.plan.kept {
+        return streams.plan.network.ideal(message);
+    }
+    if streams.plan.spraying || streams.hosts.is_some() || queues_alone(&streams.plan, message) {
+        return streams.carried_alone(message);
+    }
+    let alone = streams.plan.alone(message.src, message.dst);
+    let request =
+        if message.kind.is_answered() { alone.stream(u64::from(message.request)) } else { Time::ZERO };
+    // A bound, where nodes forward for each other and the message is too long to be simulated.
+    (request + alone.stream(message.bytes)).max(streams.plan.network.ideal(message))
+}
+
+/// Returns whether packets of a message that is alone may wait behind each other, and so be marked or dropped: where
+/// nodes forward for each other, a node has the rate of all its links, and a path that of one. (A very long message
+/// counts as if it did not.)
+fn queues_alone(plan: &StreamPlan, message: &Message) -> bool {
+    let (topology, segments) = (&plan.network.topology, plan.framing.segments(message.bytes));
+    (topology.is_uneven() || topology.graph().is_some() && segments > 1) && segments <= MOST_SIMULATED
+}
+
+/// Implements `Fabric` and `Split` for a struct whose field `streams` has streams of one subflow.
+macro_rules! fabric_of_streams {
+    ($fabric:ident) => {
+        impl $crate::Fabric for $fabric {
+            type Event = $crate::fabric::stream::Event;
+
+            fn submit<O: $crate::Observer>(
+                &mut self,
+                core: &mut $crate::Core<Self::Event, O>,
+                id: unrack_workload::MessageId,
+            ) {
+                self.streams.submit(core, id);
+            }
+            fn handle<O: $crate::Observer>(
+                &mut self,
+                core: &mut $crate::Core<Self::Event, O>,
+                event: Self::Event,
+            ) {
+                self.streams.handle(core, event);
+            }
+            fn compute<O: $crate::Observer>(
+                &mut self,
+                core: &mut $crate::Core<Self::Event, O>,
+                computing: unrack_workload::Computing,
+            ) {
+                self.streams.compute(core, computing);
+            }
+            fn unloaded(&self, message: &unrack_workload::Message) -> unrack_units::Time {
+                $crate::fabric::stream::single::unloaded(&self.streams, message)
+            }
+            fn draws_routes(&self) -> bool {
+                self.streams.plan.network.topology.is_uneven()
+            }
+            fn largest(&self) -> Option<unrack_engine::Largest> {
+                Some(self.streams.largest())
+            }
+            fn hosts(&self) -> Option<unrack_engine::HostCounts> {
+                self.streams.host_counts()
+            }
+            fn lookahead(&self) -> unrack_units::Time {
+                self.streams.lookahead()
+            }
+        }
+
+        $crate::fabric::split_by_switch!(
+            $fabric,
+            streams,
+            $crate::fabric::stream::Event,
+            $crate::fabric::stream::Parcel
+        );
+    };
+}
+pub(in crate::fabric) use fabric_of_streams;

@@ -3,8 +3,8 @@
 pub(crate) mod fabrics;
 
 use unrack_rack::Protocol;
-use unrack_sim::fabric::stream::{Ethernet, SwitchBuffer};
 use unrack_sim::network::{Network, Pace, Port};
+use unrack_sim::site::{Ethernet, SwitchBuffer};
 use unrack_sim::topology::Topology;
 use unrack_sim::{Core, Fabric, FabricConfig, Observer, Registered, Run, Setup, Sim};
 use unrack_units::{Bytes, Rate, Time};

@@ -1,9 +1,12 @@
-//! Kinds of topologies, with their keys.
+//! Kinds of topologies that a scenario can name.
+//!
+//! A kind has a name, keys and a way to read them: it is an entry of [`KINDS`], or of
+//! [`Known::topologies`](crate::Known::topologies) if another crate connects nodes and switches ([`Connects`]).
 
-use super::{Built, RefusedTopology, Switches, TopologySpec};
 use crate::check::Checker;
 use crate::graph::Sides;
 use crate::schema;
+use crate::topology::{Built, RefusedTopology, Switches, TopologySpec};
 use crate::tree::Node;
 use crate::wiring::Wiring;
 use crate::workload::FileRef;
@@ -119,6 +122,15 @@ pub(crate) static KINDS: [TopologyKind; 8] = [
     },
 ];
 
+/// Returns the schema of the keys of a topology.
+pub(crate) fn schema_of(topology: &TopologySpec) -> Schema {
+    let name = topology.kind();
+    match topology {
+        TopologySpec::Built(built) => (built.schema)(),
+        _ => (KINDS.iter().find(|kind| kind.name == name).expect("a kind of this crate").schema)(),
+    }
+}
+
 /// Reads the keys beside `kind`.
 fn keys<T: DeserializeOwned>(checker: &mut Checker, node: &Node) -> Option<T> {
     checker.decode_beside(node, "network.topology", "kind")
@@ -135,7 +147,8 @@ fn read_built<T: Connects>(checker: &mut Checker, node: &Node) -> Option<Topolog
         Ok(switches) => {
             let keys = Table::try_from(&read).expect("keys that were read are TOML");
             Some(TopologySpec::Built(Built {
-                kind: TopologyKind::new::<T>(),
+                name: T::NAME,
+                schema: schema::for_type::<T>,
                 keys,
                 switches: Arc::new(switches),
             }))

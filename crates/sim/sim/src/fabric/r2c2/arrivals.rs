@@ -1,9 +1,11 @@
-//! Flows: opened, taken in at their ends, and kept as long as packets of theirs are under way.
+//! What nodes do with what arrives: packets, broadcasts, and messages to send.
 
+use super::R2c2;
+use super::event::Event;
 use super::flow::{Flow, Receiver, Role};
-use super::wire::Packet;
-use super::{Event, R2c2, Rack};
+use super::wire::{Body, NONE, Packet};
 use unrack_engine::events::{Core, Observer};
+use unrack_protocol::r2c2::news::News;
 use unrack_workload::{Endpoints, MessageId};
 
 impl R2c2 {
@@ -64,24 +66,48 @@ impl R2c2 {
             node.take_ack(&mut around, flow, acknowledged);
         }
     }
-}
 
-impl Rack {
-    /// Notes that a flow is no longer its source's: if it is not done, it was given up.
-    pub(super) fn close(&mut self, flow: u32) {
-        let place = &mut self.flows[flow];
-        place.is_given_up = !place.sending.transfer.is_done();
-        if place.is_given_up && place.references == 0 {
-            self.flows.release(flow);
+    pub(super) fn arrive<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32, link: u32) {
+        let packet = self.rack.wires.packet(index);
+        if packet.done < packet.route.hops() {
+            let node = self.rack.wires.link(link).to;
+            if !self.rack.forward(core, node, index) {
+                self.rack.drop(core, node, index);
+                self.report_loss(core, node, packet.body);
+            }
+            return;
+        }
+        self.rack.wires.release(index);
+        match packet.body {
+            Body::Data(segment) => self.take_data(core, packet, segment),
+            Body::Ack { next, mask } => self.take_ack(core, packet.flow, (next, mask)),
+            Body::Lost(news) => {
+                let (node, mut around) = self.at(core, news.src());
+                node.repeat_later(&mut around, news);
+            }
+            Body::Told(news) => {
+                let (node, mut around) = self.at(core, self.rack.setup.params.controller);
+                node.hear_as_controller(&mut around, news);
+            }
+            Body::Rates { list, .. } => self.take_rates(core, list),
+            Body::LostRates(list) => self.give_again(list),
+        }
+        if packet.flow != NONE {
+            self.rack.flows.drop_reference(packet.flow);
         }
     }
 
-    /// Notes that a packet of a flow is no longer under way.
-    pub(super) fn drop_reference(&mut self, flow: u32) {
-        let place = &mut self.flows[flow];
-        place.references -= 1;
-        if place.references == 0 && (place.sending.transfer.is_done() || place.is_given_up) {
-            self.flows.release(flow);
+    /// Has the node at the end of a link hear a broadcast.
+    pub(super) fn heard<O: Observer>(&mut self, core: &mut Core<Event, O>, spread: u32, link: u32) {
+        let news = self.rack.news(spread);
+        let (node, mut around) = self.at(core, self.rack.wires.link(link).to);
+        match news {
+            News::Flow(_) => node.hear(&mut around, news, &[], &spread),
+            News::Routings { number, .. } => {
+                let pairs = around.rack.chosen[number as usize].clone();
+                node.hear(&mut around, news, &pairs, &spread);
+            }
         }
+        self.rack.drop_copy(spread);
     }
 }

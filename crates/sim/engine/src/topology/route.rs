@@ -1,0 +1,34 @@
+//! Choices of the next port of a packet.
+
+use std::ops::Range;
+
+/// Ports by which a packet can go on, or links by which it can leave its node: two ranges, of which the second is
+/// mostly empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Route {
+    pub first: Range<u32>,
+    pub then: Range<u32>,
+}
+
+impl Route {
+    pub(super) fn only(port: u32) -> Route {
+        Route::among(port..port + 1)
+    }
+
+    pub(super) fn among(first: Range<u32>) -> Route {
+        Route { first, then: 0..0 }
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        (self.first.end - self.first.start) + (self.then.end - self.then.start)
+    }
+
+    pub(super) fn nth(&self, n: u32) -> u32 {
+        let first = self.first.end - self.first.start;
+        if n < first { self.first.start + n } else { self.then.start + (n - first) }
+    }
+
+    pub(super) fn ports(self) -> impl Iterator<Item = u32> {
+        self.first.chain(self.then)
+    }
+}

@@ -1,0 +1,173 @@
+//! State that all nodes of a rack share, since one process simulates them.
+
+use super::event::Event;
+use super::flow::Flows;
+use super::wire::{NONE, Packet, Spread};
+use super::wires::{Wires, looks};
+use crate::fabric::slab::Slab;
+use std::sync::Arc;
+use unrack_basis::{SplitMix64, mix};
+use unrack_engine::events::{Core, Observer};
+use unrack_engine::network::Network;
+use unrack_protocol::r2c2::map::Map;
+use unrack_protocol::r2c2::news::News;
+use unrack_protocol::r2c2::node::RackSetup;
+use unrack_protocol::r2c2::packet::{Assignment, BROADCAST, Route};
+use unrack_protocol::r2c2::rates::Rates;
+use unrack_protocol::r2c2::selection::Selection;
+use unrack_protocol::r2c2::weights::Ways;
+use unrack_units::Time;
+
+/// State that all nodes share, since one process simulates them.
+pub(super) struct Rack {
+    pub(super) setup: RackSetup,
+    pub(super) network: Network,
+    pub(super) wires: Wires,
+    pub(super) flows: Flows,
+    /// Broadcasts under way.
+    spreads: Slab<Spread>,
+    /// Topology as nodes know it.
+    pub(super) map: Map,
+    /// Rates of the links that are not known to be down, without flows.
+    pub(super) empty: Rates,
+    /// Lists of chosen routings that were announced so far.
+    pub(super) chosen: Vec<Arc<[Assignment]>>,
+    /// The next choice of routings is scheduled.
+    selects: bool,
+    /// Rules that hold from a later time on are scheduled.
+    rules_told: bool,
+    /// Number of events and timers named so far.
+    turns: u32,
+    random: SplitMix64,
+}
+
+impl Rack {
+    /// Creates the shared state of nodes that know the whole graph. `rates` are those of its links, without flows.
+    pub(super) fn new(setup: RackSetup, network: &Network, wires: Wires, rates: Rates, seed: u64) -> Rack {
+        Rack {
+            map: Map::whole(&setup.graph, setup.params.trees),
+            setup,
+            network: network.clone(),
+            wires,
+            flows: Flows::default(),
+            spreads: Slab::new(),
+            empty: rates,
+            chosen: Vec::new(),
+            selects: false,
+            rules_told: false,
+            turns: 0,
+            random: SplitMix64::new(mix(seed)).after(1),
+        }
+    }
+
+    /// Draws a route; `None` if no path is known.
+    pub(super) fn draw(&mut self, ways: Ways) -> Option<Route> {
+        let random = &mut self.random;
+        self.map.draw(ways, &mut || random.next_u64())
+    }
+
+    /// Returns the next name of an event or timer.
+    pub(super) fn turn(&mut self) -> u32 {
+        self.turns = self.turns.wrapping_add(1).max(1);
+        self.turns
+    }
+
+    /// Queues a packet at the first link of its route. Returns whether it left, and was not lost on that link.
+    pub(super) fn put<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, packet: Packet) -> bool {
+        if packet.flow != NONE {
+            self.flows[packet.flow].references += 1;
+        }
+        let packet = self.wires.insert(packet);
+        let is_put = self.forward(core, node, packet);
+        if !is_put {
+            self.drop(core, node, packet);
+        }
+        is_put
+    }
+
+    /// Queues a packet at the next link of its route. Returns `false` if it is lost.
+    pub(super) fn forward<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, index: u32) -> bool {
+        self.wires.forward(core, (&self.setup, &self.network, &self.flows), node, index)
+    }
+
+    /// Drops a packet that a node could not forward, or that a link lost.
+    pub(super) fn drop<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, index: u32) {
+        let packet = self.wires.packet(index);
+        self.wires.release(index);
+        if packet.flow != NONE {
+            let (message, payload) = (self.flows[packet.flow].message, u64::from(packet.payload));
+            core.dropped(message, payload, || looks(&packet, &self.setup, &self.flows, node));
+            self.flows.drop_reference(packet.flow);
+        }
+    }
+
+    /// Starts a broadcast, of which there is one copy.
+    pub(super) fn spread(&mut self, news: News) -> u32 {
+        self.spreads.insert(Spread { news, copies: 1 })
+    }
+
+    /// Returns the news of a broadcast.
+    pub(super) fn news(&self, spread: u32) -> News {
+        self.spreads[spread].news
+    }
+
+    /// Notes that a copy of a broadcast is no longer under way.
+    pub(super) fn drop_copy(&mut self, spread: u32) {
+        let place = &mut self.spreads[spread];
+        place.copies -= 1;
+        if place.copies == 0 {
+            self.spreads.release(spread);
+        }
+    }
+
+    /// Sends a copy of a broadcast over a link. Returns whether it was not lost there.
+    pub(super) fn cross<O: Observer>(
+        &mut self,
+        core: &mut Core<Event, O>,
+        link: u32,
+        news: News,
+        spread: u32,
+    ) -> bool {
+        // A list is preceded by its name and its tree, like a broadcast of a flow.
+        let (wire, about) = match news {
+            News::Flow(told) => (BROADCAST as u64, u32::from(told.dst)),
+            News::Routings { number, .. } => {
+                let list = &self.chosen[number as usize];
+                ((BROADCAST + list.len() * Assignment::BYTES) as u64, news.src())
+            }
+        };
+        let topology = &self.network.topology;
+        let Some(at) = self.wires.broadcast(core, topology, link, (news.src(), about), wire) else {
+            return false;
+        };
+        self.spreads[spread].copies += 1;
+        core.schedule(at, Event::Heard { spread, link });
+        true
+    }
+
+    /// Schedules the rules that hold from a later time on.
+    pub(super) fn schedule_rules<O: Observer>(&mut self, core: &mut Core<Event, O>) {
+        if std::mem::replace(&mut self.rules_told, true) {
+            return;
+        }
+        let now = core.now();
+        let rules = self.setup.params.rules.iter().enumerate();
+        for (n, rule) in rules.filter(|(_, rule)| rule.at > now) {
+            core.schedule(rule.at, Event::Rule(n as u32));
+        }
+    }
+
+    /// Schedules a choice of routings at the next multiple of the period. Choices go on while there are flows.
+    pub(super) fn start_selecting<O: Observer>(&mut self, core: &mut Core<Event, O>) {
+        let Some(Selection { period, .. }) = &self.setup.params.selection else { return };
+        if !std::mem::replace(&mut self.selects, true) {
+            let since = core.now().as_ps() % period.as_ps();
+            core.schedule(core.now() + Time::from_ps(period.as_ps() - since), Event::Select);
+        }
+    }
+
+    /// Notes that the choice of routings that was scheduled is made.
+    pub(super) fn selected(&mut self) {
+        self.selects = false;
+    }
+}

@@ -1,0 +1,37 @@
+//! Events of streams.
+
+use crate::fabric::timers::Alarm;
+use unrack_engine::events::{Tie, Tied};
+use unrack_hosts as hosts;
+
+/// Events of streams.
+#[derive(Debug, Clone, Copy)]
+pub enum Event {
+    /// A packet is ready to be queued at its switch port. It came from port `by` of another switch.
+    AtSwitch {
+        packet: u32,
+        by: u32,
+    },
+    /// The last bit of a packet has arrived at its node.
+    AtNode(u32),
+    /// A link by which nodes send has sent all that it was given.
+    Refill(u32),
+    /// The first timer of the queue of this switch's nodes is due.
+    Timers(u32),
+    Timer(Alarm),
+    /// An event inside a host.
+    Host(hosts::Event),
+}
+
+/// Value of `by` for packets from a node.
+pub(super) const FROM_NODE: u32 = u32::MAX;
+
+impl Tied for Event {
+    fn tie(&self) -> u32 {
+        match *self {
+            Event::AtSwitch { by, .. } if by != FROM_NODE => by + 1,
+            Event::Timers(_) | Event::Timer(_) => Tie::ALARM,
+            _ => Tie::HERE,
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Streams that are open: the state of each, what still refers to it, and when its place is freed.
+
+use super::StreamPlan;
+use super::kind::{Kind, RestingOf, SignalOf, SubflowsOf};
+use super::names::transfer_name;
+use super::packet::Parcel;
+use crate::fabric::parts::Part;
+use crate::fabric::pool::Pool;
+use crate::fabric::slab::Slab;
+use crate::fabric::timers::Side;
+use std::ops::{Index, IndexMut};
+use unrack_hosts::Reading;
+use unrack_protocol::tcp::{SendingEnd, SubflowSet};
+use unrack_units::Time;
+use unrack_workload::{Endpoints, MessageId, NodeId};
+
+pub(in crate::fabric) struct Stream<K: Kind> {
+    pub(in crate::fabric) id: MessageId,
+    pub(super) src: NodeId,
+    pub(super) dst: NodeId,
+    pub(super) role: Role,
+    pub(super) bytes: u64,
+    pub(super) segments: u32,
+    /// Name that both ends know the stream by.
+    pub(super) name: u32,
+    /// Hash of the first subflow, which selects one of several equal-cost paths; those of the others follow.
+    pub(super) hash: u32,
+    /// Number of data packets sent so far, where packets take equal-cost paths in turn.
+    pub(super) sprayed: u32,
+    /// Serial number that tells the stream from others with the same index.
+    pub(super) serial: u32,
+    /// Number of packets under way, plus the answer to this request.
+    pub(super) references: i32,
+    /// Subflows that wait for their turn at the sender's links.
+    pub(in crate::fabric) waiting: SubflowsOf<K>,
+    /// The sender is done.
+    pub(super) closed: bool,
+    /// Earliest timer set, by subflow.
+    pub(super) alarms: K::Alarms,
+    /// Request that the sender answers by this stream; it is kept as long as the stream.
+    pub(super) answers: Option<u32>,
+    pub(in crate::fabric) sender: K::Sender,
+    pub(super) receiver: K::Receiver,
+    pub(super) reading: Reading,
+}
+
+/// Connection that no stream uses.
+struct Kept<K: Kind> {
+    hash: u32,
+    sprayed: u32,
+    sender: RestingOf<K>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Carries the data of a message, which is complete at the end of it.
+    Data,
+    /// Carries a request, whose end opens the answer.
+    Request,
+    /// Carries an answer; its first packet to arrive acknowledges the request, the stream of this index.
+    Answer(u32),
+}
+
+impl<K: Kind> Stream<K> {
+    /// Returns the hash that selects one of several equal-cost paths for the next data packet of a subflow.
+    pub(super) fn hash(&self, subflow: u32) -> u32 {
+        self.hash_unsprayed(subflow).wrapping_add(self.sprayed)
+    }
+
+    /// Returns the hash that selects the path of a subflow whose packets all take the same.
+    pub(super) fn hash_unsprayed(&self, subflow: u32) -> u32 {
+        self.hash.wrapping_add(subflow)
+    }
+}
+
+/// Returns the number of a subflow among those of all streams.
+pub(super) fn flow<K: Kind>(stream: u32, subflow: u32) -> u32 {
+    stream * SubflowsOf::<K>::MOST + subflow
+}
+
+/// Returns the stream and the subflow of a number made by [`flow`].
+pub(super) fn stream_of<K: Kind>(flow: u32) -> (u32, u32) {
+    (flow / SubflowsOf::<K>::MOST, flow % SubflowsOf::<K>::MOST)
+}
+
+/// All open streams of a network, by index.
+pub(in crate::fabric) struct OpenStreams<K: Kind> {
+    pub(super) kind: K,
+    places: Slab<Stream<K>>,
+    /// Number of streams opened so far, from which serial numbers follow.
+    opened: u32,
+    /// Idle connections, if connections are kept.
+    idle: Option<Pool<Kept<K>>>,
+    /// State of this part, in a run that is split.
+    pub(super) part: Option<Box<Part<Parcel<SignalOf<K>>>>>,
+}
+
+impl<K: Kind> Index<u32> for OpenStreams<K> {
+    type Output = Stream<K>;
+    #[inline]
+    fn index(&self, stream: u32) -> &Stream<K> {
+        &self.places[stream]
+    }
+}
+
+impl<K: Kind> IndexMut<u32> for OpenStreams<K> {
+    #[inline]
+    fn index_mut(&mut self, stream: u32) -> &mut Stream<K> {
+        &mut self.places[stream]
+    }
+}
+
+impl<K: Kind> OpenStreams<K> {
+    /// Creates a network's streams, of which none is open; `kept` says whether connections are kept between them.
+    pub(super) fn new(kind: K, kept: bool) -> OpenStreams<K> {
+        OpenStreams { kind, places: Slab::new(), opened: 0, idle: kept.then(Pool::new), part: None }
+    }
+
+    /// Returns whether no stream is open.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.used() == 0
+    }
+
+    /// Opens a stream of a message, and returns its index.
+    pub(super) fn create(
+        &mut self,
+        plan: &StreamPlan,
+        id: MessageId,
+        ends: Endpoints,
+        bytes: u64,
+        role: Role,
+    ) -> u32 {
+        let Endpoints { src, dst } = ends;
+        let segments = plan.framing.segments(bytes);
+        let subflows = self.kind.subflows(&plan.network, ends);
+        self.opened = self.opened.wrapping_add(1).max(1);
+        let name = transfer_name(id, matches!(role, Role::Answer(_)));
+        let stream = self.places.insert(Stream {
+            id,
+            src,
+            dst,
+            role,
+            bytes,
+            segments,
+            name,
+            hash: K::hash(name),
+            sprayed: 0,
+            serial: self.opened,
+            references: 0,
+            waiting: SubflowsOf::<K>::default(),
+            closed: false,
+            alarms: K::alarms(subflows),
+            answers: None,
+            sender: self.kind.sender(subflows, segments, plan.salt(name, Side::Sender)),
+            receiver: K::receiver(subflows),
+            reading: Reading::default(),
+        });
+        if let Some(part) = &mut self.part {
+            part.keep(name, stream);
+        }
+        stream
+    }
+
+    /// Lets a new stream go on with the idle connection between its ends, if there is one.
+    pub(super) fn resume(&mut self, stream: u32, now: Time) {
+        let place = &mut self.places[stream];
+        let ends = Endpoints { src: place.src, dst: place.dst };
+        if let Some(kept) = self.idle.as_mut().and_then(|idle| idle.take(ends)) {
+            (place.hash, place.sprayed) = (kept.hash, kept.sprayed);
+            place.sender = self.kind.resume(kept.sender, now, place.segments);
+        }
+    }
+
+    /// Notes that a stream carries the answer to a request, which is kept as long.
+    pub(super) fn answers(&mut self, stream: u32, request: u32) {
+        self.places[stream].answers = Some(request);
+        self.places[request].references += 1;
+    }
+
+    pub(super) fn drop_reference(&mut self, stream: u32) {
+        self.places[stream].references -= 1;
+        self.free_if_over(stream);
+    }
+
+    /// Closes a stream whose sender is done, and frees its place when nothing refers to it.
+    pub(in crate::fabric) fn free_if_over(&mut self, stream: u32) {
+        let place = &mut self.places[stream];
+        let waits = !place.waiting.is_empty();
+        // Of several subflows, some may wait for their links long after others have sent the rest.
+        if !place.sender.is_done() || waits && SubflowsOf::<K>::MOST == 1 {
+            return;
+        }
+        let closes = !std::mem::replace(&mut place.closed, true);
+        if closes
+            && let Some(idle) = &mut self.idle
+            && let Some(sender) = place.sender.rest()
+        {
+            idle.put(
+                Endpoints { src: place.src, dst: place.dst },
+                Kept { hash: place.hash, sprayed: place.sprayed, sender },
+            );
+        }
+        if let Some(part) = &mut self.part {
+            if closes {
+                part.closed.push(place.name);
+            }
+        } else if place.references == 0 && !waits {
+            self.release(stream);
+        }
+    }
+
+    /// Frees the place of a stream for another.
+    pub(super) fn release(&mut self, stream: u32) {
+        let place = &mut self.places[stream];
+        place.serial = 0;
+        let answers = place.answers.take();
+        self.places.release(stream);
+        if let Some(request) = answers {
+            self.drop_reference(request);
+        }
+    }
+}
