@@ -43,11 +43,13 @@ pub(super) enum Role {
 pub(super) struct Flows(Slab<Flow>);
 
 impl Flows {
+    #[inline]
     pub(super) fn insert(&mut self, flow: Flow) -> u32 {
         self.0.insert(flow)
     }
 
     /// Notes that a flow is no longer its source's: if it is not done, it was given up.
+    #[inline]
     pub(super) fn close(&mut self, flow: u32) {
         let place = &mut self.0[flow];
         place.is_given_up = !place.sending.transfer.is_done();
@@ -57,6 +59,7 @@ impl Flows {
     }
 
     /// Notes that a packet of a flow is no longer under way.
+    #[inline]
     pub(super) fn drop_reference(&mut self, flow: u32) {
         let place = &mut self.0[flow];
         place.references -= 1;

@@ -61,12 +61,14 @@ impl Rack {
     }
 
     /// Draws a route; `None` if no path is known.
+    #[inline]
     pub(super) fn draw(&mut self, ways: Ways) -> Option<Route> {
         let random = &mut self.random;
         self.map.draw(ways, &mut || random.next_u64())
     }
 
     /// Returns the next name of an event or timer.
+    #[inline]
     pub(super) fn turn(&mut self) -> u32 {
         self.turns = self.turns.wrapping_add(1).max(1);
         self.turns

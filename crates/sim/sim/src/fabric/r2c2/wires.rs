@@ -31,11 +31,13 @@ impl Wires {
     }
 
     /// Returns whether nodes forward a packet while it arrives.
+    #[inline]
     pub(super) fn cuts_through(&self) -> bool {
         self.cut_through
     }
 
     /// Returns when the queue of a link has room for `wire` bytes.
+    #[inline]
     pub(super) fn room_at(&self, link: u32, now: Time, wire: u32) -> Time {
         let first = self.link(link);
         match (first.port.backlog(now) + u64::from(wire)).saturating_sub(self.buffer) {
@@ -44,6 +46,7 @@ impl Wires {
         }
     }
 
+    #[inline]
     pub(super) fn insert(&mut self, packet: Packet) -> u32 {
         self.packets.insert(packet)
     }
@@ -53,6 +56,7 @@ impl Wires {
         self.packets[index]
     }
 
+    #[inline]
     pub(super) fn release(&mut self, index: u32) {
         self.packets.release(index);
     }
