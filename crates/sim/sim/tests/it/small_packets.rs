@@ -58,7 +58,7 @@ fn carried(mtu: u64, run: &Run) -> f64 {
 
 #[test]
 fn reports_leave_room_for_data_in_the_other_direction() {
-    // Mean slowdowns at half of the capacity, when pulls were paced by packets alone: 469, 8.3 and 3.1.
+    // Mean slowdowns at half of the capacity, when pulls were paced by packets alone: 132, 9.4 and 3.3.
     for (mtu, most) in [(64, 16.0), (128, 8.0), (256, 6.0)] {
         let run = at(mtu, 0.5, "all-to-all");
         let (slowdown, carried) = (mean_slowdown(&run), carried(mtu, &run));
@@ -69,7 +69,7 @@ fn reports_leave_room_for_data_in_the_other_direction() {
 
 #[test]
 fn more_than_links_carry_does_not_make_them_carry_less() {
-    // Shares of the capacity of 64 B, when pulls were paced by packets alone: 0.35 and 0.11.
+    // Shares of the capacity of 64 B, when pulls were paced by packets alone: 0.22 and 0.12.
     for pattern in ["all-to-all", "permutation"] {
         for (mtu, least) in [(64, 0.4), (128, 0.5), (256, 0.5)] {
             let run = at(mtu, 1.5, pattern);
