@@ -260,14 +260,12 @@ fn hostile_servers_are_errors_within_patience() {
     let welcome =
         Welcome { version: VERSION, verdict: HelloVerdict::Taken, session: [9; 16], most_bytes: 1 << 20 }
             .to_bytes();
-    let options = || Options {
-        patience: Duration::from_millis(300),
-        deadline: Some(Duration::from_millis(600)),
-        ..Options::default()
-    };
+    let options =
+        || Options { patience: PATIENCE, deadline: Some(Duration::from_millis(600)), ..Options::default() };
+    let hasty = || Options { patience: Duration::from_millis(300), ..options() };
     let begun = Instant::now();
-    assert!(matches!(connect(hostile(vec![]), options()), Err(Error::Connect { .. })));
-    assert!(matches!(connect(hostile(welcome[..20].to_vec()), options()), Err(Error::Connect { .. })));
+    assert!(matches!(connect(hostile(vec![]), hasty()), Err(Error::Connect { .. })));
+    assert!(matches!(connect(hostile(welcome[..20].to_vec()), hasty()), Err(Error::Connect { .. })));
     assert!(matches!(connect(hostile(vec![0x20; 100]), options()), Err(Error::NotRpc { .. })));
     let mut new = welcome;
     new[8] = 9;
