@@ -34,15 +34,15 @@ GOALS = {
 }
 # What was reached last, where that is not yet the goal.
 REACHED = {
-    "pages": {},
+    "pages": {"of its own, of ours": 1.2, "who, whoever without a noun": 0.6, "what as a noun": 5.4},
     "comments": {
-        CONNECTIVES: 3.9,
-        "tell, told": 11.7,
-        "of its own, of ours": 9.1,
-        "who, whoever without a noun": 2.0,
-        "what as a noun": 13.5,
-        "is said": 0.4,
-        "nobody, nothing as a subject": 3.7,
+        CONNECTIVES: 4.5,
+        "tell, told": 11.3,
+        "of its own, of ours": 8.7,
+        "who, whoever without a noun": 1.6,
+        "what as a noun": 14.0,
+        "is said": 0.3,
+        "nobody, nothing as a subject": 3.4,
     },
 }
 LEFT_OUT = re.compile(r"CHANGELOG|/tests?/|studies|docs/results/|CODE_OF_CONDUCT")

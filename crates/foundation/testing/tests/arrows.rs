@@ -10,26 +10,15 @@ use std::path::{Path, PathBuf};
 
 /// Crates that still have larger circles, with the modules of each circle.
 const KNOWN: &[(&str, &[usize])] = &[
-    ("app/cli", &[11, 7, 4, 4, 4]),
+    ("app/cli", &[4, 4, 4]),
     ("app/report", &[6]),
     ("app/study", &[31]),
-    ("lines/lines", &[4]),
-    ("lines/lines-run", &[8]),
-    ("live/guests", &[4]),
-    ("paging/paging", &[13]),
-    ("pool/lend", &[4]),
-    ("pool/pool", &[12, 10, 4]),
-    ("pool/rpc", &[11]),
-    ("pool/rpc-bench", &[5]),
-    ("pool/socket", &[21]),
     ("tools/programs", &[10]),
     ("tools/stress", &[10]),
 ];
 /// Types whose methods still are in more files, with their number.
 const SPREAD: &[(&str, &str, usize)] = &[
     ("live/torus", "node::Node", 8),
-    ("paging/pager", "blocking::pager::Pager", 12),
-    ("paging/pager", "fast::engine::Engine", 5),
     ("pool/pool", "manager::state::State", 9),
     ("sim/protocol", "r2c2::node::Node", 5),
     ("sim/rack", "check::Checker", 6),

@@ -20,10 +20,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
 ];
 
 /// Dependencies beside those, with the reason for each.
-const EXCEPTIONS: &[(&str, &str, &str)] = &[
-    ("foundation/record", "sim/rack", "the warnings of a scenario are recorded with its results"),
-    ("pool/kv", "sim/workload", "the load of the key-value store is drawn as in the simulator"),
-];
+const EXCEPTIONS: &[(&str, &str, &str)] =
+    &[("pool/kv", "sim/workload", "the load of the key-value store is drawn as in the simulator")];
 
 /// Groups that tests of other groups do not use.
 const TOP: [&str; 2] = ["app", "tools"];
