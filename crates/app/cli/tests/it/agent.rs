@@ -259,6 +259,7 @@ int main(void) {
 }
 
 #[test]
+#[ignore = "long: make soak runs it"]
 fn sanitizers_find_what_they_find_natively() {
     let Some(lab) = Lab::paging("sanitizers") else { return };
     let source = r#"

@@ -130,6 +130,7 @@ fn on_a_machine_that_is_busy_throughout_answers_are_rough_and_simulations_are_st
 
 /// A machine that is busy at first, and quiet after some seconds.
 #[test]
+#[ignore = "long: make soak runs it"]
 fn within_a_budget_it_waits_for_other_work_to_end() {
     let lab = Lab::new("compare-waits");
     let proc = lab.proc(8);

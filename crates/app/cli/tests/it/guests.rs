@@ -113,6 +113,7 @@ fn with_input(mut command: Command, input: &[u8]) -> Output {
 }
 
 #[test]
+#[ignore = "long: make soak runs it"]
 fn two_hosts_share_memory_and_fail_by_themselves() {
     let Some(guests) = Guests::up("guests", &["device.bytes=16MiB"]) else { return };
     // Bytes of one kernel are those of the other, at the same places.
@@ -252,6 +253,7 @@ exec "$REAL" "$@"
 "#;
 
 #[test]
+#[ignore = "long: make soak runs it"]
 fn a_guest_that_stands_still_under_kvm_is_emulated() {
     if unrack_guests::check_machine().is_err() {
         return skip(Needed::Guests, "QEMU, busybox or a kernel is not installed");

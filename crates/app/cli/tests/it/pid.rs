@@ -264,6 +264,7 @@ pub(crate) fn checks(lab: &Lab) -> Vec<PathBuf> {
 }
 
 #[test]
+#[ignore = "long: make soak runs it"]
 fn a_process_lends_memory_again_and_again() {
     let Some(lab) = lab("lends") else { return };
     for program in checks(&lab) {
@@ -415,6 +416,7 @@ fn waits_are_not_disturbed() {
 }
 
 #[test]
+#[ignore = "long: make soak runs it"]
 fn whoever_is_killed_the_process_gets_its_memory_back() {
     let Some(lab) = lab("killed") else { return };
     let program = &checks(&lab)[0];
