@@ -19,7 +19,7 @@ needs() {
     shift
     for program in "$@"; do
         if ! command -v "$program" > /dev/null; then
-            skip "$program" "tests/sockets/$suite" "there is no $program; see the packages of sockets-suites in the Makefile"
+            skip "$program" "tests/sockets/$suite" "there is no $program; see the packages of sockets-suites in make/soak.mk"
             return 1
         fi
     done

@@ -66,9 +66,10 @@ fn errors_of_the_command_are_those_of_the_question() {
     let ask = |command: &[&str]| question(&lab, command).ask(asking(&(), &never)).map(drop).unwrap_err();
     let Error::Usage(text) = ask(&["no-such-program"]) else { panic!("a wrong question") };
     assert!(text.contains("no-such-program"), "{text}");
-    let nowhere = Asking { runs: RunsPlace::Command(Path::new("/nowhere/unrack")), ..asking(&(), &never) };
+    let absent = lab.path("no-such-command");
+    let nowhere = Asking { runs: RunsPlace::Command(&absent), ..asking(&(), &never) };
     let Err(Error::Lacking(text)) = question(&lab, &["true"]).ask(nowhere).map(drop) else {
         panic!("the command is lacking")
     };
-    assert!(text.contains("/nowhere/unrack"), "{text}");
+    assert!(text.contains(absent.to_str().unwrap()), "{text}");
 }
