@@ -48,9 +48,9 @@ pub(super) struct Prepared {
     pub(super) targets: Registers<3>,
     pub(super) latency: f32,
     pub(super) kind: Kind,
-    /// Tells whether it works on vectors or floating-point numbers.
+    /// Whether it works on vectors or floating-point numbers.
     pub(super) is_vector: bool,
-    /// Tells whether it only moves between a register and memory.
+    /// Whether it only moves between a register and memory.
     pub(super) is_move: bool,
     pub(super) slots: u8,
     pub(super) order: Order,

@@ -32,7 +32,7 @@ pub struct LineRequest {
     pub after: After,
     /// Address of its first byte.
     pub address: u64,
-    /// Tells whether it is a modified line that leaves the caches: nothing waits for it. A non-temporal store is not: its buffer
+    /// Whether it is a modified line that leaves the caches: nothing waits for it. A non-temporal store is not: its buffer
     /// does.
     pub is_write_back: bool,
 }

@@ -22,7 +22,7 @@ struct Store<T> {
 pub(super) struct Forwarded<T> {
     /// Time at which it is known.
     pub(super) time: T,
-    /// Tells whether one store has all of its bytes.
+    /// Whether one store has all of its bytes.
     pub(super) is_whole: bool,
 }
 

@@ -38,7 +38,7 @@ pub(super) struct Retirement<T> {
     pub(super) waited: Waited,
     /// Cycles from dispatch to completion where nothing is waited for.
     pub(super) least: f32,
-    /// Tells whether a mispredicted branch, or a system call, stands before it.
+    /// Whether a mispredicted branch, or a system call, stands before it.
     pub(super) is_restart: bool,
 }
 

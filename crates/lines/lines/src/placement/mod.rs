@@ -80,7 +80,7 @@ pub(crate) struct Placements {
     all: Vec<State>,
     /// Last page and its mask, in the placements that leave a page where it is.
     last: Option<(u64, u16)>,
-    /// Tells whether there are others.
+    /// Whether there are others.
     has_moving: bool,
 }
 

@@ -29,9 +29,9 @@ const STALE: u64 = 64;
 struct Page {
     is_near: bool,
     is_active: bool,
-    /// Tells whether it was used since it came to its list.
+    /// Whether it was used since it came to its list.
     is_used: bool,
-    /// Tells whether its next use is a hint fault.
+    /// Whether its next use is a hint fault.
     is_sampled: bool,
     /// Number of its entry in a list; older entries do not count.
     entry: u64,
