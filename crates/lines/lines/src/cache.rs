@@ -1,10 +1,10 @@
 //! Set-associative array of line numbers with flags, in true LRU order.
 //!
-//! The ways of a set are stored from the most to the least recently used. The order therefore needs no extra
-//! storage, and a search begins with the likeliest way.
+//! The ways of a set are stored from the most to the least recently used. The order therefore needs no extra storage,
+//! and a search begins with the likeliest way.
 //!
-//! Departure: real first-level caches approximate LRU by a tree of bits, and last levels use insertion policies
-//! that no vendor documents. Both approximate LRU, so it stands for them.
+//! Departure: real first-level caches approximate LRU by a tree of bits, and last levels use insertion policies that
+//! no vendor documents. Both approximate LRU, so it stands for them.
 
 /// log2 of the bytes of a line.
 pub(crate) const LINE_SHIFT: u32 = 6;
@@ -49,8 +49,8 @@ enum Index {
     /// Low bits of the physical address: the bits of the line within its page, and a hash of the page number, which
     /// stands for the physical frame that the kernel assigned.
     Physical { mask: u64 },
-    /// Low bits, with all higher bits folded in by exclusive or, as in last levels with a power of two of slices.
-    /// An aligned run of as many lines as there are sets fills every set exactly once.
+    /// Low bits, with all higher bits folded in by exclusive or, as in last levels with a power of two of slices. An
+    /// aligned run of as many lines as there are sets fills every set exactly once.
     Folded { bits: u32, mask: u64 },
     /// Remainder of a division by an arbitrary number of sets. `multiplier` is 2^128 / `sets`, rounded up.
     Remainder { sets: u64, multiplier: u128 },
@@ -74,9 +74,9 @@ impl Index {
     }
 }
 
-/// Returns a number that stands for the physical frame of a page. Pages come in runs of consecutive frames, and
-/// each run begins at an arbitrary frame, because Linux hands pages to a core in batches of up to 63
-/// (mm/page_alloc.c, `zone_batchsize`).
+/// Returns a number that stands for the physical frame of a page. Pages come in runs of consecutive frames, and each
+/// run begins at an arbitrary frame, because Linux hands pages to a core in batches of up to 63 (mm/page_alloc.c,
+/// `zone_batchsize`).
 #[inline(always)]
 fn frame_of(page: u64) -> u64 {
     let mixed = (page >> RUN_PAGES).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -84,8 +84,8 @@ fn frame_of(page: u64) -> u64 {
     drawn + (page & ((1 << RUN_PAGES) - 1))
 }
 
-/// Returns `number % divisor` without a division: Lemire, Kaser and Kurz, "Faster remainder by direct
-/// computation", Software: Practice and Experience 2019, theorem 1 with 128 bits.
+/// Returns `number % divisor` without a division: Lemire, Kaser and Kurz, "Faster remainder by direct computation",
+/// Software: Practice and Experience 2019, theorem 1 with 128 bits.
 #[inline]
 fn remainder(number: u64, divisor: u64, multiplier: u128) -> u64 {
     let fraction = multiplier.wrapping_mul(u128::from(number));
@@ -109,8 +109,8 @@ impl Cache {
         Cache::with_index(sets, ways, Index::Low { mask: sets - 1 })
     }
 
-    /// Creates an empty private cache that is indexed by the low bits of the physical address, with all pages
-    /// treated as 4 KiB pages. `sets` is a power of two.
+    /// Creates an empty private cache that is indexed by the low bits of the physical address, with all pages treated
+    /// as 4 KiB pages. `sets` is a power of two.
     pub(crate) fn physical(sets: u64, ways: u32) -> Cache {
         assert!(sets.is_power_of_two(), "the sets of a private cache are checked to be a power of two");
         Cache::with_index(sets, ways, Index::Physical { mask: sets - 1 })
@@ -188,8 +188,7 @@ impl Cache {
     }
 }
 
-/// Moves the last entry to the front. It does so by exchanges, which are faster than `memmove` for a few
-/// entries.
+/// Moves the last entry to the front. It does so by exchanges, which are faster than `memmove` for a few entries.
 #[inline(always)]
 fn move_to_front(entries: &mut [u64]) {
     let mut carried = entries[entries.len() - 1];
@@ -210,8 +209,8 @@ mod tests {
     fn pages_are_in_runs_that_begin_as_if_drawn() {
         let page = 0x7f00_0000u64;
         assert!((0..63).all(|n| frame_of(page + n + 1) == frame_of(page + n) + 1), "a run");
-        // 16 x 512 runs are spread by their first frames over 512 groups. For random frames, the number of runs in
-        // a group has a mean and a variance of 16, and the standard error of that variance is 1.
+        // 16 x 512 runs are spread by their first frames over 512 groups. For random frames, the number of runs in a
+        // group has a mean and a variance of 16, and the standard error of that variance is 1.
         let mut counts = [0f64; 512];
         (0..16 * 512).for_each(|run| counts[(frame_of(page + run * 64) & 511) as usize] += 1.0);
         let variance = counts.iter().map(|count| (count - 16.0).powi(2)).sum::<f64>() / 512.0;

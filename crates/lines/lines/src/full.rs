@@ -1,8 +1,7 @@
 //! Fully associative set of numbers in true LRU order, for TLBs that consist of a single set.
 //!
-//! The cost of an access does not depend on the capacity. A doubly linked list orders the slots from the most
-//! to the least recently used, and an open-addressing hash table with linear probing finds the slot of a
-//! number.
+//! The cost of an access does not depend on the capacity. A doubly linked list orders the slots from the most to the
+//! least recently used, and an open-addressing hash table with linear probing finds the slot of a number.
 
 /// Index that stands for no slot.
 const NONE: u16 = u16::MAX;
@@ -94,8 +93,8 @@ impl Full {
         let slot = self.oldest;
         let mut hole = self.place(self.slots[slot as usize].number).expect("a number has its place");
         self.unlink(slot);
-        // Knuth, 6.4, algorithm R: an entry behind the hole moves into it, unless its home position lies between
-        // the two.
+        // Knuth, 6.4, algorithm R: an entry behind the hole moves into it, unless its home position lies between the
+        // two.
         let mut place = hole;
         loop {
             self.table[hole] = NONE;

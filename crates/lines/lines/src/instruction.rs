@@ -1,7 +1,6 @@
 //! Decoded instructions: the inputs that each one waits for, and the results that others wait for.
 
-/// Register of the core model. 0 stands for no register; [`GENERAL`], [`VECTOR`] and [`FLAGS`] number the
-/// others.
+/// Register of the core model. 0 stands for no register; [`GENERAL`], [`VECTOR`] and [`FLAGS`] number the others.
 pub type Register = u8;
 
 /// First of 16 general registers.
@@ -83,9 +82,9 @@ pub struct Instruction {
     pub address: [Register; 2],
     /// Registers that the operation reads in addition to those of the addresses.
     pub sources: [Register; 4],
-    /// Registers that it writes. The stack pointer of a push, pop, call or return is left out, because a stack
-    /// engine computes it during decoding (Agner Fog, microarchitecture.pdf, "Stack engine") and no instruction
-    /// waits for it.
+    /// Registers that it writes. The stack pointer of a push, pop, call or return is left out, because a stack engine
+    /// computes it during decoding (Agner Fog, microarchitecture.pdf, "Stack engine") and no instruction waits for
+    /// it.
     pub targets: [Register; 3],
     /// Execution class.
     pub operation: OperationClass,

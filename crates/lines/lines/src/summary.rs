@@ -1,5 +1,4 @@
-//! Summary of a process that ran under the recorder: totals over its whole run, in addition to its recorded
-//! windows.
+//! Summary of a process that ran under the recorder: totals over its whole run, in addition to its recorded windows.
 
 use crate::hierarchy::CacheCounters;
 use crate::placement::MovedBytes;
@@ -22,8 +21,8 @@ pub struct Summary {
     pub wall_ns: u64,
     /// System calls of all threads.
     pub system_calls: u64,
-    /// Number of 4 KiB pages that were accessed for the first time since they were mapped. In a native run, each
-    /// such access is a page fault.
+    /// Number of 4 KiB pages that were accessed for the first time since they were mapped. In a native run, each such
+    /// access is a page fault.
     pub new_pages: u64,
     /// Threads in the order in which they start.
     pub threads: Vec<ThreadSummary>,
@@ -49,8 +48,7 @@ pub enum RecordEnding {
     Exit,
     /// The process replaced itself by another program with `execve`.
     Exec,
-    /// The process was killed or is still running: this record was written during the run and no later one
-    /// followed.
+    /// The process was killed or is still running: this record was written during the run and no later one followed.
     Killed,
 }
 

@@ -1,8 +1,7 @@
 //! TLBs of a core, and the page-table loads of a page walk.
 //!
-//! Departure: the paging-structure caches, which hold upper levels of the page table (Intel, Software
-//! Developer's Manual, volume 3, 4.10.3), have the same size for every processor, because vendors do not
-//! publish their sizes.
+//! Departure: the paging-structure caches, which hold upper levels of the page table (Intel, Software Developer's
+//! Manual, volume 3, 4.10.3), have the same size for every processor, because vendors do not publish their sizes.
 
 use crate::cache::Cache;
 use crate::full::Full;
@@ -15,8 +14,8 @@ const HUGE: u32 = 21;
 const LEVEL: u32 = 9;
 /// Bit that distinguishes the number of a huge page from that of a small page.
 const HUGE_MARK: u64 = 1 << 50;
-/// Address of the page tables in the model, above every address of a program. Successive levels are
-/// 2^[`TABLE_LEVEL`] bytes apart.
+/// Address of the page tables in the model, above every address of a program. Successive levels are 2^[`TABLE_LEVEL`]
+/// bytes apart.
 pub(crate) const TABLES: u64 = 1 << 60;
 const TABLE_LEVEL: u32 = 56;
 /// Levels of a page table.

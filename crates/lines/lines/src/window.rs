@@ -27,8 +27,8 @@ pub struct LineAccess {
     /// Whether it is a store. A [`MemoryUse::Modify`](crate::instruction::MemoryUse::Modify) is recorded as a load
     /// and a store.
     pub is_store: bool,
-    /// Level that served it. A prefetched line counts as found in the level that the prefetch filled, even if it
-    /// had not yet arrived; the core model computes the arrival from [`Prefetch`].
+    /// Level that served it. A prefetched line counts as found in the level that the prefetch filled, even if it had
+    /// not yet arrived; the core model computes the arrival from [`Prefetch`].
     pub served: Served,
     /// Bit mask of the placements in which the page is near. It matters only where the request reached memory.
     pub near: u16,
@@ -121,8 +121,8 @@ pub struct RecordedWindow {
 }
 
 impl RecordedWindow {
-    /// Sets the bit of a placement for each line that was requested from memory and whose address `is_near`
-    /// accepts, and clears the bit for the others.
+    /// Sets the bit of a placement for each line that was requested from memory and whose address `is_near` accepts,
+    /// and clears the bit for the others.
     ///
     /// # Panics
     /// If `placement` is not 0 to 15.

@@ -3,8 +3,8 @@
 use crate::window::Served;
 use serde::{Deserialize, Serialize};
 
-/// Counts of a thread's accesses and of the traffic that they caused. The loads of page walks are not counted
-/// as accesses.
+/// Counts of a thread's accesses and of the traffic that they caused. The loads of page walks are not counted as
+/// accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheCounters {
     /// Loads by the level that [`Served`] them: L1, L2, L3, another core's cache, memory.

@@ -1,13 +1,13 @@
 //! Cache hierarchy of a machine: which level serves each access, and which lines move between the levels.
 //!
-//! Lines have MESI states, which are stored as flags in each private cache. The second level includes the
-//! first. A miss in the second level snoops all other private caches, which stands for a directory that tracks
-//! every line. A line that another core has modified is supplied by that core, and the modified copy goes to
-//! the last level of the requesting core.
+//! Lines have MESI states, which are stored as flags in each private cache. The second level includes the first. A
+//! miss in the second level snoops all other private caches, which stands for a directory that tracks every line. A
+//! line that another core has modified is supplied by that core, and the modified copy goes to the last level of the
+//! requesting core.
 //!
 //! Departures: the second level of Intel's server processors need not include the first. Because it is 20 times
-//! larger, few lines differ. A line that a prefetcher requests is present immediately; the core model computes
-//! when it arrives.
+//! larger, few lines differ. A line that a prefetcher requests is present immediately; the core model computes when
+//! it arrives.
 
 mod counters;
 mod fill;
@@ -29,8 +29,8 @@ use crate::window::{Served, Walk};
 
 /// Mask of line numbers. They cover all addresses of a program and the page tables of the model.
 const NUMBERS: u64 = (1 << 56) - 1;
-/// Write-combining buffers: lines in which a core gathers stores that bypass the caches. Intel has 10 to 16
-/// fill buffers, which serve both these stores and misses.
+/// Write-combining buffers: lines in which a core gathers stores that bypass the caches. Intel has 10 to 16 fill
+/// buffers, which serve both these stores and misses.
 const COMBINING: usize = 8;
 
 /// Kind of an access.
@@ -99,8 +99,7 @@ pub struct Prefetched {
 /// Caches, TLBs and prefetchers of a machine.
 ///
 /// [`access`](Self::access) and [`fetch_code`](Self::fetch_code) make one access. Afterwards
-/// [`write_backs`](Self::write_backs) and [`prefetched`](Self::prefetched) return the other lines that it
-/// moved.
+/// [`write_backs`](Self::write_backs) and [`prefetched`](Self::prefetched) return the other lines that it moved.
 #[derive(Clone, Debug)]
 pub struct Hierarchy {
     cores: Vec<Core>,
@@ -184,8 +183,7 @@ impl Hierarchy {
         })
     }
 
-    /// Sets which pages are 2 MiB pages, as address ranges of first address and end. All other pages are 4 KiB
-    /// pages.
+    /// Sets which pages are 2 MiB pages, as address ranges of first address and end. All other pages are 4 KiB pages.
     pub fn set_huge_pages(&mut self, ranges: &[(u64, u64)]) {
         self.huge = ranges.to_vec();
         self.cores.iter_mut().for_each(|core| core.tlb.forget_last());
@@ -207,8 +205,8 @@ impl Hierarchy {
         self.placements.moved()
     }
 
-    /// Forgets a 4 KiB page that the program has released: its lines are removed from all caches, and its near
-    /// memory is free again.
+    /// Forgets a 4 KiB page that the program has released: its lines are removed from all caches, and its near memory
+    /// is free again.
     ///
     /// Departure: a real machine eventually writes the modified lines of such a page back; here they are dropped.
     pub fn forget_page(&mut self, page: u64) {

@@ -16,8 +16,8 @@ const MOST_WAYS: u32 = 256;
 /// Upper limit of the lines that the stream prefetcher runs ahead.
 const MOST_AHEAD: f64 = 1024.0;
 
-/// Processor. Its textual form is a name, followed by the fields that differ from the processor of this name,
-/// for example `zen3:l3=6291456/16`.
+/// Processor. Its textual form is a name, followed by the fields that differ from the processor of this name, for
+/// example `zen3:l3=6291456/16`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Processor {
     /// Name of the preset, as [`Processor::by_name`] accepts it.
@@ -89,8 +89,8 @@ pub struct CacheSize {
     pub ways: u32,
 }
 
-/// First-level instruction cache: 32 KiB in 8 ways, as in all of AMD's cores since Zen 2 and in Intel's server
-/// cores from Skylake to Golden Cove.
+/// First-level instruction cache: 32 KiB in 8 ways, as in all of AMD's cores since Zen 2 and in Intel's server cores
+/// from Skylake to Golden Cove.
 pub(crate) const CODE: CacheSize = CacheSize { bytes: 32 << 10, ways: 8 };
 
 /// Size of a TLB.

@@ -169,8 +169,8 @@ fn tlb(value: &str) -> Result<TlbSize, ProcessorError> {
     Ok(TlbSize { entries: number(split.0, "number of entries")?, ways: number(split.1, "number of ways")? })
 }
 
-/// Parses a number of bytes such as `32K`, where K, M and G stand for powers of 1024. Returns `None` if the
-/// text is no such number.
+/// Parses a number of bytes such as `32K`, where K, M and G stand for powers of 1024. Returns `None` if the text is
+/// no such number.
 pub fn bytes(text: &str) -> Option<u64> {
     let shift = match text.bytes().last()? {
         b'K' => 10,

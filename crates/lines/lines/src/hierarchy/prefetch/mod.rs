@@ -7,14 +7,13 @@
 //! | [`streams`] | L2 | lines that the first level requests, by page | some lines ahead, ascending or descending |
 //!
 //! Source: Intel 64 and IA-32 Architectures Optimization Reference Manual, "Data Prefetching", sections on the
-//! first-level data cache and on the L2, which describe the DCU prefetcher, the instruction pointer-based
-//! stride prefetcher and the streamer. AMD's Software Optimization Guides since Zen 3 name the same three kinds
-//! (L1 stream, L1 stride, L2 stream) but give no numbers for them. Therefore the numbers of Intel stand for
-//! both vendors.
+//! first-level data cache and on the L2, which describe the DCU prefetcher, the instruction pointer-based stride
+//! prefetcher and the streamer. AMD's Software Optimization Guides since Zen 3 name the same three kinds (L1 stream,
+//! L1 stride, L2 stream) but give no numbers for them. Therefore the numbers of Intel stand for both vendors.
 //!
 //! Departures:
-//! - Prefetchers of the first level learn from its misses and from the first use of each prefetched line, not
-//!   from every load.
+//! - Prefetchers of the first level learn from its misses and from the first use of each prefetched line, not from
+//!   every load.
 //! - Intel's spatial prefetcher of line pairs and AMD's region and up/down prefetchers are not simulated.
 //! - Only the streamer may follow a program into the next 4 KiB page.
 //! - No prefetcher throttles itself when memory is busy.

@@ -1,7 +1,7 @@
 //! Next-line prefetcher, which models Intel's DCU prefetcher.
 //!
-//! It is "triggered by an ascending access to very recently loaded data": here, by a load of a line whose
-//! predecessor is among the most recently loaded lines.
+//! It is "triggered by an ascending access to very recently loaded data": here, by a load of a line whose predecessor
+//! is among the most recently loaded lines.
 
 use super::is_same_page;
 

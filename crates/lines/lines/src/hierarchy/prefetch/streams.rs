@@ -1,13 +1,13 @@
 //! Stream prefetcher of the second level, which models Intel's streamer.
 //!
-//! According to the manual, it "monitors read requests from the L1 cache for ascending and descending sequences
-//! of addresses", caused by loads, stores and prefetches of the first level alike. It "maintains one forward or
-//! backward stream for each 4 KByte page" for up to 32 pages, "runs up to 20 lines ahead", and "may issue two
-//! prefetch requests on every L2 lookup".
+//! According to the manual, it "monitors read requests from the L1 cache for ascending and descending sequences of
+//! addresses", caused by loads, stores and prefetches of the first level alike. It "maintains one forward or backward
+//! stream for each 4 KByte page" for up to 32 pages, "runs up to 20 lines ahead", and "may issue two prefetch
+//! requests on every L2 lookup".
 //!
-//! Measurements show that a processor whose memory streams faster than these limits allow runs further ahead
-//! and into the next page. It runs less far ahead while another stream requests lines that the second level
-//! already contains. Both distances come from a calibration of the machine ([`StreamReach`]).
+//! Measurements show that a processor whose memory streams faster than these limits allow runs further ahead and into
+//! the next page. It runs less far ahead while another stream requests lines that the second level already contains.
+//! Both distances come from a calibration of the machine ([`StreamReach`]).
 
 use super::{PAGE_LINES, is_same_page};
 use crate::processor::StreamReach;
@@ -18,8 +18,8 @@ const PAGES: usize = 32;
 const AT_ONCE: u64 = 2;
 /// Steps in one direction after which a stream is detected.
 const STEPS: u8 = 2;
-/// Longest step, in lines. Steps of more than one occur because requests of neighbouring loads may come out of
-/// order. The manual states no number.
+/// Longest step, in lines. Steps of more than one occur because requests of neighbouring loads may come out of order.
+/// The manual states no number.
 const LONGEST: i64 = 2;
 /// Two streams run concurrently if both have had a request among this many last ones.
 const RECENT: u64 = 64;

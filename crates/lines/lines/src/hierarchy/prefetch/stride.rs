@@ -1,7 +1,7 @@
 //! Stride prefetcher, which tracks individual load instructions.
 //!
-//! "If a load instruction is detected to have a regular stride, then a prefetch is sent to the next address,
-//! which is the sum of the current address and the stride", which may be up to 2 KiB, forward or backward.
+//! "If a load instruction is detected to have a regular stride, then a prefetch is sent to the next address, which is
+//! the sum of the current address and the stride", which may be up to 2 KiB, forward or backward.
 
 use super::is_same_page;
 
@@ -41,8 +41,8 @@ impl Strides {
 
     /// Trains the prefetcher with a load. Returns the line of the predicted next load if the stride is regular.
     ///
-    /// Only the first load to each line is seen, because the others hit. Therefore steps of one line count as
-    /// regular even if their strides in bytes differ.
+    /// Only the first load to each line is seen, because the others hit. Therefore steps of one line count as regular
+    /// even if their strides in bytes differ.
     pub(super) fn loaded(&mut self, instruction: u64, address: u64) -> Option<u64> {
         let followed = &mut self.followed[index(instruction)];
         if followed.instruction != instruction {
@@ -76,8 +76,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Every stride between one line and 2 KiB is detected at the third load, forward and backward, up to the
-        /// end of the page.
+        /// Every stride between one line and 2 KiB is detected at the third load, forward and backward, up to the end
+        /// of the page.
         #[test]
         fn a_regular_stride_is_found(stride in 128i64..=LONGEST, is_back: bool, first in 1u64 << 30..1 << 31) {
             let stride = if is_back { -stride } else { stride };
@@ -91,8 +91,8 @@ mod tests {
             }
         }
 
-        /// Shorter strides are detected from the first load to each line: all lines of a page but the first three
-        /// are requested.
+        /// Shorter strides are detected from the first load to each line: all lines of a page but the first three are
+        /// requested.
         #[test]
         fn a_short_stride_is_found_by_its_lines(stride in 1u64..64, page in 1u64..1 << 40) {
             let mut strides = Strides::new();
