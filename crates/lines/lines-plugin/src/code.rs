@@ -18,7 +18,7 @@ pub(crate) struct Code {
     pub(crate) flow: Flow,
     /// Address of the last instruction.
     pub(crate) last: u64,
-    /// Tells whether the last instruction has a `rep` prefix.
+    /// Whether the last instruction has a `rep` prefix.
     pub(crate) ends_repeated: bool,
     /// Software prefetches among its instructions.
     pub(crate) prefetches: u16,

@@ -21,7 +21,7 @@ impl Memory {
         File::open("/proc/self/mem").ok().map(Memory)
     }
 
-    /// Tells whether these bytes are at this address.
+    /// Returns whether these bytes are at this address.
     pub(crate) fn is_identical(&self, address: u64, bytes: &[u8]) -> bool {
         let mut found = vec![0; bytes.len()];
         self.0.read_exact_at(&mut found, address).is_ok() && found == bytes

@@ -40,7 +40,7 @@ pub(crate) struct Shared {
     file: SummaryFile,
     /// Path of the program.
     pub(crate) program: String,
-    /// Tells whether the guest's addresses were compared with this process's.
+    /// Whether the guest's addresses were compared with this process's.
     pub(crate) is_checked: bool,
     /// Counts of each thread at its last buffer, by its number.
     threads: Vec<Counts>,

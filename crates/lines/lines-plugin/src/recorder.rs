@@ -23,7 +23,7 @@ pub(crate) struct Recorder {
     file: Option<RecordingWriter<Appended>>,
     /// Number of the code of each block in the file.
     order: Vec<u32>,
-    /// Tells whether code is in the file, by its number.
+    /// Whether code is in the file, by its number.
     is_written: Vec<bool>,
     /// Windows in the file.
     windows: u64,

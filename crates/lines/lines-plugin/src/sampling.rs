@@ -50,7 +50,7 @@ impl Sample {
         self.plan.period *= 2;
     }
 
-    /// Tells whether a window that was due at `start` is in the sample. Windows begin with a block, so later than due,
+    /// Returns whether a window that was due at `start` is in the sample. Windows begin with a block, so later than due,
     /// but by less than a window.
     pub(crate) fn has(&self, start: u64) -> bool {
         start >= self.phase && (start - self.phase) % self.plan.period < self.plan.window + self.plan.lead
@@ -101,7 +101,7 @@ impl Samples {
         self.sample(thread).next(instructions)
     }
 
-    /// Tells whether a window of a thread that was due at `start` is in its sample.
+    /// Returns whether a window of a thread that was due at `start` is in its sample.
     pub(crate) fn has(&self, thread: u32, start: u64) -> bool {
         self.sample(thread).has(start)
     }

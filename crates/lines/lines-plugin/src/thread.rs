@@ -70,7 +70,7 @@ pub(crate) struct State {
 #[derive(Clone, Copy)]
 struct Current {
     code: &'static Code,
-    /// Tells whether it is the repetition of the last instruction alone.
+    /// Whether it is the repetition of the last instruction alone.
     is_repetition: bool,
     /// Instruction of the last access.
     last_access: Option<u16>,
@@ -319,14 +319,14 @@ impl State {
     }
 }
 
-/// Tells whether the line that a repeated instruction writes, or only reads, has room for more.
+/// Returns whether the line that a repeated instruction writes, or only reads, has room for more.
 fn is_within_line(pending: &[Option<Piece>; 2]) -> bool {
     let [load, store] = pending;
     store.or(*load).is_some_and(|piece| !piece.address.wrapping_add(piece.bytes).is_multiple_of(LINE))
 }
 
 impl Piece {
-    /// Tells whether another piece continues this one within its line: QEMU announces an access of a vector in parts.
+    /// Returns whether another piece continues this one within its line: QEMU announces an access of a vector in parts.
     fn grows_by(&self, next: &Piece) -> bool {
         let end = self.address.wrapping_add(self.bytes);
         let room = LINE - end % LINE;

@@ -74,7 +74,7 @@ pub struct InstrumentedRun {
     pub processes: Vec<ProcessRecord>,
     /// Exit status of the program.
     pub status: ExitStatus,
-    /// Tells whether it was ended at its deadline.
+    /// Whether it was ended at its deadline.
     pub was_ended: bool,
     /// Folder of the recordings, removed with this value.
     _folder: TemporaryFolder,

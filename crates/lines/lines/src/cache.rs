@@ -1,56 +1,58 @@
 //! Set-associative array of line numbers with flags, in true LRU order.
 //!
-//! The ways of a set are kept from the most to the least recently used, so that the order needs no words of its own, and
-//! a search begins with the likeliest. Departure: first-level caches approximate LRU by a tree of bits, and last levels
-//! insert by rules that no vendor states; LRU is what both approximate.
+//! The ways of a set are stored from the most to the least recently used. The order therefore needs no extra storage,
+//! and a search begins with the likeliest way.
+//!
+//! Departure: real first-level caches approximate LRU by a tree of bits, and last levels use insertion policies that
+//! no vendor documents. Both approximate LRU, so it stands for them.
 
-/// Bytes of a line, as a shift.
+/// log2 of the bytes of a line.
 pub(crate) const LINE_SHIFT: u32 = 6;
-/// Lines of a page, as a shift.
+/// log2 of the lines of a page.
 const PAGE_LINES: u32 = 6;
-/// Pages of a run of successive frames, as a shift.
+/// log2 of the pages in a run of consecutive physical frames.
 const RUN_PAGES: u32 = 6;
 
 /// Flag of a present line. An entry of 0 is empty.
 const PRESENT: u64 = 1;
-/// Flag of a line that memory, or the next level, has not in its present form.
+/// Flag of a line that is newer than the copy in memory or in the next level.
 pub(crate) const MODIFIED: u64 = 2;
-/// Flag of a line that no other private cache has: MESI's states M and E.
+/// Flag of a line that no other private cache holds: MESI's states M and E.
 pub(crate) const EXCLUSIVE: u64 = 4;
-/// Flag of a line of the first level that a prefetcher brought and nothing has used.
+/// Flag of a first-level line that a prefetcher brought and that no access has used yet.
 pub(crate) const UNUSED: u64 = 8;
 
 const FLAG_BITS: u32 = 8;
 const FLAGS: u64 = (1 << FLAG_BITS) - 1;
 
-/// Line that left a cache, or lies in it.
+/// Line that is in a cache, or was evicted from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// Address over 64.
+    /// Address divided by 64.
     pub number: u64,
-    /// [`MODIFIED`], [`EXCLUSIVE`].
+    /// Combination of [`MODIFIED`] and [`EXCLUSIVE`].
     pub flags: u64,
 }
 
 impl Line {
-    /// Returns the line that this entry is.
+    /// Returns the line that an entry encodes.
     fn from_entry(entry: u64) -> Line {
         Line { number: entry >> FLAG_BITS, flags: entry & FLAGS & !PRESENT }
     }
 }
 
-/// Function from a line number to a set.
+/// Mapping from a line number to a set.
 #[derive(Clone, Debug)]
 enum Index {
-    /// Low bits, as in private caches.
+    /// Low bits of the line number, as in private caches.
     Low { mask: u64 },
-    /// Low bits of the physical address: those of the line within its page, and a hash of the page, which stands for the
-    /// place that the kernel has given it.
+    /// Low bits of the physical address: the bits of the line within its page, and a hash of the page number, which
+    /// stands for the physical frame that the kernel assigned.
     Physical { mask: u64 },
-    /// Low bits, with all higher bits folded in, as in last levels whose slices are a power of two in number. Each
-    /// aligned run of as many lines as there are sets fills every set once.
+    /// Low bits, with all higher bits folded in by exclusive or, as in last levels with a power of two of slices. An
+    /// aligned run of as many lines as there are sets fills every set exactly once.
     Folded { bits: u32, mask: u64 },
-    /// Remainder of a division by any number: `multiplier` is 2^128 / `sets`, rounded up.
+    /// Remainder of a division by an arbitrary number of sets. `multiplier` is 2^128 / `sets`, rounded up.
     Remainder { sets: u64, multiplier: u128 },
 }
 
@@ -72,8 +74,9 @@ impl Index {
     }
 }
 
-/// Returns a number that stands for the place of a page in memory. Pages are given out in runs, each of which begins anywhere:
-/// Linux hands a core batches of up to 63 (mm/page_alloc.c, `zone_batchsize`).
+/// Returns a number that stands for the physical frame of a page. Pages come in runs of consecutive frames, and each
+/// run begins at an arbitrary frame, because Linux hands pages to a core in batches of up to 63 (mm/page_alloc.c,
+/// `zone_batchsize`).
 #[inline(always)]
 fn frame_of(page: u64) -> u64 {
     let mixed = (page >> RUN_PAGES).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -81,7 +84,7 @@ fn frame_of(page: u64) -> u64 {
     drawn + (page & ((1 << RUN_PAGES) - 1))
 }
 
-/// Returns `number % divisor` by multiplications: Lemire, Kaser and Kurz, "Faster remainder by direct computation",
+/// Returns `number % divisor` without a division: Lemire, Kaser and Kurz, "Faster remainder by direct computation",
 /// Software: Practice and Experience 2019, theorem 1 with 128 bits.
 #[inline]
 fn remainder(number: u64, divisor: u64, multiplier: u128) -> u64 {
@@ -91,7 +94,7 @@ fn remainder(number: u64, divisor: u64, multiplier: u128) -> u64 {
     ((low + high) >> 64) as u64
 }
 
-/// Cache of lines.
+/// Set-associative cache of lines.
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
     entries: Vec<u64>,
@@ -100,23 +103,20 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// Creates an empty private cache, whose sets are the low bits of the line number.
-    ///
-    /// `sets` is a power of two.
+    /// Creates an empty private cache that is indexed by the low bits of the line number. `sets` is a power of two.
     pub(crate) fn new(sets: u64, ways: u32) -> Cache {
         assert!(sets.is_power_of_two(), "the sets of a private cache are checked to be a power of two");
         Cache::with_index(sets, ways, Index::Low { mask: sets - 1 })
     }
 
-    /// Creates an empty private cache, whose sets are low bits of the physical address. All pages count as small.
-    ///
-    /// `sets` is a power of two.
+    /// Creates an empty private cache that is indexed by the low bits of the physical address, with all pages treated
+    /// as 4 KiB pages. `sets` is a power of two.
     pub(crate) fn physical(sets: u64, ways: u32) -> Cache {
         assert!(sets.is_power_of_two(), "the sets of a private cache are checked to be a power of two");
         Cache::with_index(sets, ways, Index::Physical { mask: sets - 1 })
     }
 
-    /// Creates an empty shared cache, whose sets are hashed.
+    /// Creates an empty shared cache that is indexed by a hash of the line number.
     pub(crate) fn shared(sets: u64, ways: u32) -> Cache {
         let index = if sets == 1 {
             Index::Low { mask: 0 }
@@ -139,7 +139,7 @@ impl Cache {
         &mut self.entries[first..first + self.ways]
     }
 
-    /// Returns the flags of the line, if it is there, and makes it the most recently used.
+    /// Makes a line the most recently used and returns its flags, or `None` if the line is not in the cache.
     #[inline(always)]
     pub(crate) fn touch(&mut self, line: u64) -> Option<&mut u64> {
         let wanted = line << FLAG_BITS | FLAGS;
@@ -151,7 +151,7 @@ impl Cache {
         Some(&mut set[0])
     }
 
-    /// Returns the flags of the line, if it is there, and leaves the order.
+    /// Returns the flags of a line without changing the LRU order, or `None` if the line is not in the cache.
     #[inline]
     pub(crate) fn find(&mut self, line: u64) -> Option<&mut u64> {
         let set = self.set(line);
@@ -159,7 +159,8 @@ impl Cache {
         Some(&mut set[way])
     }
 
-    /// Adds a line that is not there, as the most recently used. Returns the line that had to leave.
+    /// Inserts a line, which must not be in the cache, as the most recently used. Returns the line that was evicted
+    /// for it.
     #[inline]
     pub(crate) fn insert(&mut self, line: u64, flags: u64) -> Option<Line> {
         debug_assert!(self.find(line).is_none(), "line {line:#x} is in the cache already");
@@ -170,7 +171,7 @@ impl Cache {
         (left != 0).then(|| Line::from_entry(left))
     }
 
-    /// Removes the line and returns its flags, if it is there.
+    /// Removes a line and returns its flags, or `None` if the line is not in the cache.
     #[inline]
     pub(crate) fn remove(&mut self, line: u64) -> Option<u64> {
         let set = self.set(line);
@@ -180,14 +181,14 @@ impl Cache {
         Some(Line::from_entry(entry).flags)
     }
 
-    /// Returns all lines that are there.
+    /// Returns all lines in the cache.
     #[cfg(test)]
     pub(crate) fn lines(&self) -> impl Iterator<Item = Line> {
         self.entries.iter().filter(|entry| **entry != 0).map(|entry| Line::from_entry(*entry))
     }
 }
 
-/// Moves the last entry to the front: by exchanges, which for a few entries are faster than moving memory.
+/// Moves the last entry to the front. It does so by exchanges, which are faster than `memmove` for a few entries.
 #[inline(always)]
 fn move_to_front(entries: &mut [u64]) {
     let mut carried = entries[entries.len() - 1];
@@ -208,8 +209,8 @@ mod tests {
     fn pages_are_in_runs_that_begin_as_if_drawn() {
         let page = 0x7f00_0000u64;
         assert!((0..63).all(|n| frame_of(page + n + 1) == frame_of(page + n) + 1), "a run");
-        // 16 x 512 runs, by the first frames, into 512 groups: drawn, the number in each has a mean of 16 and a variance of 16,
-        // whose own standard deviation is 1.
+        // 16 x 512 runs are spread by their first frames over 512 groups. For random frames, the number of runs in a
+        // group has a mean and a variance of 16, and the standard error of that variance is 1.
         let mut counts = [0f64; 512];
         (0..16 * 512).for_each(|run| counts[(frame_of(page + run * 64) & 511) as usize] += 1.0);
         let variance = counts.iter().map(|count| (count - 16.0).powi(2)).sum::<f64>() / 512.0;
@@ -227,7 +228,7 @@ mod tests {
     }
 
     proptest! {
-        /// Aligned runs fill each set of a shared cache once, wherever they lie.
+        /// An aligned run fills each set of a shared cache exactly once, wherever the run lies.
         #[test]
         fn a_run_of_lines_fills_a_shared_cache(run in 0u64..1 << 40, bits in 0u32..8, factor in 1u64..4) {
             let sets = factor << bits;
@@ -235,7 +236,7 @@ mod tests {
             prop_assert!((run * sets..(run + 1) * sets).all(|line| cache.insert(line, 0).is_none()));
         }
 
-        /// A cache against a list of lines for each set.
+        /// Compares a cache with one list of lines per set.
         #[test]
         fn a_cache_is_a_list_for_each_set(
             bits in 0u32..4,

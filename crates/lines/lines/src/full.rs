@@ -1,16 +1,16 @@
-//! Fully associative set of numbers in true LRU order, whose cost does not grow with its size: TLBs of one set.
+//! Fully associative set of numbers in true LRU order, for TLBs that consist of a single set.
 //!
-//! A list of slots from the most to the least recently used, and a table that finds a number's slot. A number stands in the
-//! table at the first free place from its own on.
+//! The cost of an access does not depend on the capacity. A doubly linked list orders the slots from the most to the
+//! least recently used, and an open-addressing hash table with linear probing finds the slot of a number.
 
-/// Stands for no slot.
+/// Index that stands for no slot.
 const NONE: u16 = u16::MAX;
 
-/// Set of up to some thousand numbers.
+/// LRU set of at most 16384 numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Full {
     slots: Vec<Slot>,
-    /// Slots that have a number.
+    /// Slots in use.
     used: usize,
     newest: u16,
     oldest: u16,
@@ -25,7 +25,7 @@ struct Slot {
 }
 
 impl Full {
-    /// Creates an empty set for so many numbers, 1 to 16384.
+    /// Creates an empty set with room for `capacity` numbers, 1 to 16384.
     pub(crate) fn new(capacity: u32) -> Full {
         assert!((1..=1 << 14).contains(&capacity), "sizes of TLBs are checked");
         let slot = Slot { number: 0, newer: NONE, older: NONE };
@@ -33,7 +33,8 @@ impl Full {
         Full { slots: vec![slot; capacity as usize], used: 0, newest: NONE, oldest: NONE, table }
     }
 
-    /// Makes a number the most recently used. Returns whether it was there; else it is now, and the oldest has left.
+    /// Makes a number the most recently used and returns whether the set already contained it. A number that was
+    /// missing is inserted; if the set is full, the least recently used number is evicted for it.
     #[inline]
     pub(crate) fn touch(&mut self, number: u64) -> bool {
         if let Some(place) = self.place(number) {
@@ -61,8 +62,8 @@ impl Full {
         self.table.len() - 1
     }
 
-    /// Returns the place at which a number begins to be looked for (Knuth, The Art of Computer Programming, volume 3, 6.4:
-    /// multiplication by the golden ratio).
+    /// Returns the table position at which the search for a number begins (Knuth, The Art of Computer Programming,
+    /// volume 3, 6.4: multiplicative hashing by the golden ratio).
     fn home(&self, number: u64) -> usize {
         (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize & self.mask()
     }
@@ -87,12 +88,13 @@ impl Full {
         self.table[place] = slot;
     }
 
-    /// Takes the oldest number away. Returns its slot.
+    /// Evicts the least recently used number and returns its slot.
     fn evict(&mut self) -> u16 {
         let slot = self.oldest;
         let mut hole = self.place(self.slots[slot as usize].number).expect("a number has its place");
         self.unlink(slot);
-        // Knuth, 6.4, algorithm R: what stands behind the hole moves there, unless its home is between.
+        // Knuth, 6.4, algorithm R: an entry behind the hole moves into it, unless its home position lies between the
+        // two.
         let mut place = hole;
         loop {
             self.table[hole] = NONE;
@@ -141,7 +143,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// A set against a list, for numbers that collide in the table and numbers that do not.
+        /// Compares the set with a plain list, for numbers that collide in the table and numbers that do not.
         #[test]
         fn a_set_is_a_list(
             capacity in 1u32..20,

@@ -1,6 +1,6 @@
-//! Decoded instructions: what a core has to wait for, and what waits for them.
+//! Decoded instructions: the inputs that each one waits for, and the results that others wait for.
 
-/// Register of the core model. 0 stands for none; [`GENERAL`], [`VECTOR`] and [`FLAGS`] name the others.
+/// Register of the core model. 0 stands for no register; [`GENERAL`], [`VECTOR`] and [`FLAGS`] number the others.
 pub type Register = u8;
 
 /// First of 16 general registers.
@@ -9,15 +9,15 @@ pub const GENERAL: Register = 1;
 pub const VECTOR: Register = 17;
 /// Register of the condition flags.
 pub const FLAGS: Register = 49;
-/// Number of registers, with none.
+/// Number of register values, including 0 for no register.
 pub const REGISTERS: usize = 50;
 
-/// Kind of execution, from which a processor's table tells the latency.
+/// Execution class of an instruction, from which a processor's tables give its latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OperationClass {
-    /// Does nothing that takes an execution unit: `nop`, a move that renaming eliminates, a zeroing idiom.
+    /// No execution unit is used: `nop`, a move that register renaming eliminates, or a zeroing idiom.
     Nothing,
-    /// Integer or logic operation, address computation, move between general registers and from memory.
+    /// Integer or logic operation, address computation, or move from memory or between general registers.
     Integer,
     /// Integer multiplication.
     Multiply,
@@ -29,7 +29,7 @@ pub enum OperationClass {
     Vector,
     /// Floating-point addition, comparison or conversion.
     FloatAdd,
-    /// Floating-point multiplication, or multiplication and addition.
+    /// Floating-point multiplication, or fused multiplication and addition.
     FloatMultiply,
     /// Floating-point division or square root.
     FloatDivide,
@@ -37,13 +37,13 @@ pub enum OperationClass {
     Cross,
     /// Jump, call or return.
     Branch,
-    /// Atomic read-modify-write, `mfence`, `cpuid`: later memory accesses wait for it.
+    /// Atomic read-modify-write, `mfence` or `cpuid`. Later memory accesses wait for it.
     Serializing,
-    /// System call: the core starts empty after it.
+    /// System call. The pipeline is empty when execution continues after it.
     SystemCall,
 }
 
-/// Use of memory by an instruction.
+/// Memory access of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MemoryUse {
     /// No access.
@@ -52,7 +52,7 @@ pub enum MemoryUse {
     Load,
     /// Store.
     Store,
-    /// Load, then store of the same bytes.
+    /// Load followed by a store to the same bytes.
     Modify,
     /// Store that bypasses the caches.
     NontemporalStore,
@@ -60,16 +60,16 @@ pub enum MemoryUse {
     Prefetch,
 }
 
-/// Ending of a block.
+/// Way in which control leaves a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BlockEnding {
-    /// Next block follows in memory.
+    /// Falls through to the next block in memory.
     Falls,
     /// Jump or call with a fixed target.
     Jump,
     /// Conditional jump.
     Conditional,
-    /// Jump or call whose target is in a register or in memory.
+    /// Jump or call whose target comes from a register or from memory.
     Indirect,
     /// Return.
     Return,
@@ -78,36 +78,37 @@ pub enum BlockEnding {
 /// Instruction as the core model sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Instruction {
-    /// Registers that the address of its accesses is computed from.
+    /// Registers from which the addresses of its accesses are computed.
     pub address: [Register; 2],
-    /// Registers that the operation reads, beyond those of addresses.
+    /// Registers that the operation reads in addition to those of the addresses.
     pub sources: [Register; 4],
-    /// Registers that it writes. The stack pointer of a push, pop, call or return is left out: a stack engine computes it
-    /// at decoding (Agner Fog, microarchitecture.pdf, "Stack engine"), so nothing waits for it.
+    /// Registers that it writes. The stack pointer of a push, pop, call or return is left out, because a stack engine
+    /// computes it during decoding (Agner Fog, microarchitecture.pdf, "Stack engine") and no instruction waits for
+    /// it.
     pub targets: [Register; 3],
-    /// Kind of execution.
+    /// Execution class.
     pub operation: OperationClass,
-    /// Micro-operations that take a slot of issue width and reorder buffer, at least 1.
+    /// Micro-operations that take slots of the issue width and of the reorder buffer; at least 1.
     pub slots: u8,
-    /// Access to memory.
+    /// Memory access.
     pub memory: MemoryUse,
 }
 
-/// Stretch of instructions that is entered at its beginning only.
+/// Basic block: instructions that are entered only at the first one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CodeBlock {
-    /// Address of its first instruction.
+    /// Address of the first instruction.
     pub pc: u64,
-    /// Bytes of its instructions.
+    /// Total length of the instructions, in bytes.
     pub bytes: u32,
-    /// Its instructions in order.
+    /// Instructions in program order.
     pub instructions: Vec<Instruction>,
-    /// Ending.
+    /// Way in which control leaves the block.
     pub ending: BlockEnding,
 }
 
 impl CodeBlock {
-    /// Returns the address behind its last instruction.
+    /// Returns the address of the byte after the last instruction.
     pub fn behind(&self) -> u64 {
         self.pc.wrapping_add(u64::from(self.bytes))
     }

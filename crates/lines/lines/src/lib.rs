@@ -1,18 +1,19 @@
-//! Loads and stores of a program: caches, core and far memory, as models.
+//! Models of a program's memory accesses: caches, an out-of-order core, and near and far memory.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
 //! | [`core`](mod@core) | out-of-order core: cycles of a window, with memory at several distances at once |
-//! | [`heat`] | how often memory was asked for each page, by time |
+//! | [`heat`] | how often each page was requested from memory, over time |
 //! | [`hierarchy`] | caches, TLBs and coherence: which level serves each access |
 //! | [`instruction`] | decoded instructions, and blocks of them |
-//! | [`placement`] | which pages are near and which far |
-//! | [`processor`] | sizes of caches, by the processor's name |
-//! | [`recording`] | file of windows, written while a program runs |
-//! | [`summary`] | what a process did in all |
-//! | [`window`] | a recorded stretch of one thread: blocks, accesses, where each was served |
+//! | [`placement`] | which pages are near and which are far |
+//! | [`processor`] | cache and TLB sizes, by the processor's name |
+//! | [`recording`] | file of recorded windows, written while a program runs |
+//! | [`summary`] | totals of a process over its whole run |
+//! | [`window`] | recorded stretch of one thread: blocks, accesses, and the level that served each access |
 //!
-//! Nothing here reads a clock, a file or a processor: a program's run is an input (docs/decisions/0018-lines.md).
+//! The crate reads no clock, no file system and no property of the host, because a program's run is an input. The
+//! same recording therefore gives the same result on every machine. See docs/decisions/0018-lines.md.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 

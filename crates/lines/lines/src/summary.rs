@@ -1,109 +1,111 @@
-//! Summary of a process that ran under the recorder: what it did in all, beside the windows of its recording.
+//! Summary of a process that ran under the recorder: totals over its whole run, in addition to its recorded windows.
 
 use crate::hierarchy::CacheCounters;
 use crate::placement::MovedBytes;
 use serde::{Deserialize, Serialize};
 
-/// Summary of one program in one process. A process that becomes another program leaves one for each.
+/// Summary of one program in one process. A process that calls `execve` leaves one summary for each program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Process.
+    /// Process ID.
     pub pid: u32,
-    /// Process that started it.
+    /// ID of the parent process.
     pub parent: u32,
     /// Path of the program.
     pub program: String,
-    /// Ending of the record.
+    /// Way in which the record ended.
     pub ending: RecordEnding,
-    /// Time of the start, in nanoseconds of `CLOCK_MONOTONIC`, in the instrumented run.
+    /// Start time of the instrumented run, in nanoseconds of `CLOCK_MONOTONIC`.
     pub start_ns: u64,
-    /// Time from the start to the end, in nanoseconds, of the instrumented run.
+    /// Time from start to end of the instrumented run, in nanoseconds.
     pub wall_ns: u64,
     /// System calls of all threads.
     pub system_calls: u64,
-    /// Pages of 4 KiB that were accessed for the first time since they were mapped, each a fault of the native run.
+    /// Number of 4 KiB pages that were accessed for the first time since they were mapped. In a native run, each such
+    /// access is a page fault.
     pub new_pages: u64,
-    /// Threads in the order of their starts.
+    /// Threads in the order in which they start.
     pub threads: Vec<ThreadSummary>,
-    /// Sample that the recording holds.
+    /// Description of the windows in the recording.
     pub sample: SampleSummary,
-    /// Misses to memory by function, most first, where the program has a table of symbols.
+    /// Misses to memory by function, most frequent first. Empty if the program has no symbol table.
     pub functions: Vec<Named>,
-    /// Misses to memory by the name of the memory, most first.
+    /// Misses to memory by named memory region, such as a file, the heap or the stack; most frequent first.
     pub mappings: Vec<Named>,
-    /// Memory that each placement of the recording has moved, in the order of its masks' bits.
+    /// Traffic that each placement caused by moving memory, in the order of the mask bits.
     pub moved: Vec<MovedBytes>,
-    /// Programs that ran outside the recorder.
+    /// Programs that the process started and that ran outside the recorder.
     pub left: Vec<LeftProgram>,
-    /// Reason why the rest was not recorded, if it was not.
+    /// Reason why the recording stopped early; `None` if it is complete.
     pub error: Option<String>,
 }
 
-/// End of a record.
+/// Way in which a record ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecordEnding {
-    /// The process ended.
+    /// The process exited.
     Exit,
-    /// The process became another program.
+    /// The process replaced itself by another program with `execve`.
     Exec,
-    /// The record was written while the process ran, and nothing after it: it was killed, or runs still.
+    /// The process was killed or is still running: this record was written during the run and no later one followed.
     Killed,
 }
 
 /// Counts of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadSummary {
-    /// Thread, counted from 0 in the order of the starts.
+    /// Number of the thread, counted from 0 in the order in which threads start.
     pub thread: u32,
     /// Instructions executed.
     pub instructions: u64,
-    /// Accesses by the level that served them, and what they caused, over the whole run.
+    /// Cache counts of the whole run: accesses by the level that served them, and the traffic that they caused.
     pub caches: CacheCounters,
-    /// Loads, one for each line that an instruction loads from.
+    /// Loads. An instruction counts once for each line that it loads from.
     pub loads: u64,
-    /// Stores, one for each line that an instruction stores to.
+    /// Stores. An instruction counts once for each line that it stores to.
     pub stores: u64,
-    /// Branches that the predictor saw: jumps, calls and returns in windows, and in the stretches before them that train
-    /// it.
+    /// Branches that the predictor processed: jumps, calls and returns in windows, and in the stretches before
+    /// windows that train the predictor.
     pub branches: u64,
-    /// Branches of those that were mispredicted.
+    /// Mispredicted branches among [`branches`](Self::branches).
     pub mispredicted: u64,
-    /// Software prefetches executed. Their addresses are not known, so the caches do not see them.
+    /// Software prefetches executed. The simulated caches do not see them, because their addresses are not known.
     pub software_prefetches: u64,
-    /// Instructions from the beginning of one of its windows to that of the next.
+    /// Instructions from the beginning of one window of this thread to the beginning of the next.
     pub period: u64,
-    /// Its windows in the recording.
+    /// Windows of this thread in the recording.
     pub windows: u64,
 }
 
-/// Sample of windows, of all threads together.
+/// Windows of all threads together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SampleSummary {
-    /// Instructions that a window counts.
+    /// Instructions that a window counts, excluding its lead.
     pub window: u64,
-    /// Instructions before them, which fill the core.
+    /// Instructions of the lead before each window, which fill the pipeline.
     pub lead: u64,
     /// Windows in the recording.
     pub windows: u64,
 }
 
-/// Misses of a function or a mapping.
+/// Misses of one function or one memory region.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Named {
     /// Its name.
     pub name: String,
-    /// Loads and stores that memory served.
+    /// Loads and stores that were served by memory.
     pub misses: u64,
-    /// Addresses that a mapping had when one was missed: first, and behind the last. Nothing for a function.
+    /// Address ranges, as first address and end, that the region had when an access to it missed. Empty for a
+    /// function.
     pub ranges: Vec<(u64, u64)>,
 }
 
-/// Program that ran without the recorder.
+/// Program that ran outside the recorder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftProgram {
-    /// Path of its file.
+    /// Path of the executable.
     pub path: String,
-    /// Reason in words.
+    /// Human-readable reason.
     pub reason: String,
 }

@@ -1,20 +1,21 @@
-//! TLBs of a core, and the loads of a page walk.
+//! TLBs of a core, and the page-table loads of a page walk.
 //!
-//! Departure: the caches of upper levels of the page table (Intel, Software Developer's Manual, volume 3, 4.10.3) have the
-//! same size for every processor, since makers do not state it.
+//! Departure: the paging-structure caches, which hold upper levels of the page table (Intel, Software Developer's
+//! Manual, volume 3, 4.10.3), have the same size for every processor, because vendors do not publish their sizes.
 
 use crate::cache::Cache;
 use crate::full::Full;
 use crate::processor::{Processor, TlbSize};
 
-/// Bytes of a page, as shifts: 4 KiB and 2 MiB.
+/// log2 of the bytes of a page: 4 KiB and 2 MiB.
 const SMALL: u32 = 12;
 const HUGE: u32 = 21;
-/// Bits of an address that one level of the page table translates.
+/// Address bits that one level of the page table translates.
 const LEVEL: u32 = 9;
-/// Mark of a huge page's number.
+/// Bit that distinguishes the number of a huge page from that of a small page.
 const HUGE_MARK: u64 = 1 << 50;
-/// Address of the page tables in the model: beyond each address of a program. Levels are apart by [`TABLE_LEVEL`].
+/// Address of the page tables in the model, above every address of a program. Successive levels are 2^[`TABLE_LEVEL`]
+/// bytes apart.
 pub(crate) const TABLES: u64 = 1 << 60;
 const TABLE_LEVEL: u32 = 56;
 /// Levels of a page table.
@@ -26,13 +27,13 @@ pub(crate) struct Tlb {
     small: NearPages,
     huge: Option<NearPages>,
     second: NearPages,
-    /// Entries of the second, third and fourth level of the page table.
+    /// Paging-structure caches: entries of the second, third and fourth level of the page table.
     upper: [Cache; 3],
-    /// Number of the last small page, and mark of its size: most accesses are to it.
+    /// Number of the last 4 KiB page that was translated. Most accesses repeat it, so it is checked first.
     last: u64,
 }
 
-/// Pages of one level, in true LRU order.
+/// TLB of one level, in true LRU order.
 #[derive(Clone, Debug)]
 enum NearPages {
     Sets(Cache),
@@ -48,7 +49,7 @@ impl NearPages {
         }
     }
 
-    /// Makes a page the most recently used of its set. Returns whether it was there.
+    /// Makes a page the most recently used of its set and returns whether the TLB contained it.
     #[inline]
     fn touch(&mut self, page: u64) -> bool {
         match self {
@@ -64,14 +65,14 @@ impl NearPages {
     }
 }
 
-/// Answer of the TLBs.
+/// Result of a translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Translation {
-    /// The first level has the page.
+    /// The first-level TLB contained the page.
     First,
-    /// The second level has it.
+    /// The second-level TLB contained the page.
     Second,
-    /// A walk loads these entries of the page table, the last [`u8`] of the array.
+    /// A page walk loads these entries of the page table. The [`u8`] is their number.
     Walk([u64; LEVELS as usize], u8),
 }
 
@@ -86,7 +87,7 @@ impl Tlb {
         }
     }
 
-    /// Creates a TLB for tests that have each page at once: none walks.
+    /// Creates a TLB for tests that contains every page, so that no access walks.
     #[cfg(test)]
     pub(crate) fn never_walking() -> Tlb {
         let size = TlbSize { entries: 1 << 14, ways: 1 };
@@ -97,18 +98,18 @@ impl Tlb {
         tlb
     }
 
-    /// Returns whether the last access was to the same 4 KiB.
+    /// Returns whether the last access was to the same 4 KiB page.
     #[inline(always)]
     pub(crate) fn is_last(&self, address: u64) -> bool {
         address >> SMALL == self.last
     }
 
-    /// Forgets the last page, whose size may have changed.
+    /// Forgets the last page, because its page size may have changed.
     pub(crate) fn forget_last(&mut self) {
         self.last = u64::MAX;
     }
 
-    /// Translates an address.
+    /// Translates an address and updates the TLBs.
     pub(crate) fn translate(&mut self, address: u64, is_huge: bool) -> Translation {
         self.last = address >> SMALL;
         let page = if is_huge { address >> HUGE | HUGE_MARK } else { address >> SMALL };
@@ -122,13 +123,13 @@ impl Tlb {
         }
     }
 
-    /// Returns the entries that a walk loads: those below the lowest level that is known.
+    /// Returns the page-table entries that a walk loads: those below the lowest level that is cached.
     fn walk(&mut self, address: u64, is_huge: bool) -> Translation {
         let mut entries = [0; LEVELS as usize];
         let mut count = 0;
         for level in u32::from(is_huge)..LEVELS {
             let number = address >> (SMALL + level * LEVEL);
-            // A leaf is in the TLB, not in the caches of upper levels.
+            // Leaf entries are cached in the TLB and not in the paging-structure caches.
             if level > u32::from(is_huge) {
                 let known = &mut self.upper[level as usize - 1];
                 if known.touch(number).is_some() {

@@ -1,6 +1,6 @@
-//! A recorded stretch of one thread: blocks in the order of execution, and where each access was served.
+//! Recorded stretch of one thread: its blocks in execution order, and the level that served each access.
 
-/// Place where an access found its line.
+/// Level or device that served an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Served {
     /// First-level data cache.
@@ -9,120 +9,123 @@ pub enum Served {
     L2,
     /// Last level.
     L3,
-    /// Cache of another core, which had the line modified, or was the only one that had it.
+    /// Cache of another core, which held the line modified or held the only copy.
     Peer,
-    /// Memory, near or far: [`LineAccess::near`].
+    /// Memory. [`LineAccess::near`] gives the placements for which it is near memory.
     Memory,
 }
 
-/// Access of one instruction to one line. An access that crosses a line is two.
+/// Access of one instruction to one line. An access that crosses a line boundary is recorded as two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineAccess {
     /// Index of the instruction in its block.
     pub instruction: u16,
-    /// First byte.
+    /// Address of the first byte.
     pub address: u64,
-    /// Bytes, 1 to 64, all in one line.
+    /// Number of bytes, 1 to 64. All of them are in one line.
     pub bytes: u8,
-    /// Tells whether it is a store. A [`MemoryUse::Modify`](crate::instruction::MemoryUse::Modify) is a load and a store.
+    /// Whether it is a store. A [`MemoryUse::Modify`](crate::instruction::MemoryUse::Modify) is recorded as a load
+    /// and a store.
     pub is_store: bool,
-    /// Where its line was found. A line that a prefetch has brought is found where the prefetch put it; the core model
-    /// knows from [`Prefetch`] when it arrives.
+    /// Level that served it. A prefetched line counts as found in the level that the prefetch filled, even if it had
+    /// not yet arrived; the core model computes the arrival from [`Prefetch`].
     pub served: Served,
-    /// Placements, a bit each, that have its page near. It counts where memory is asked.
+    /// Bit mask of the placements in which the page is near. It matters only where the request reached memory.
     pub near: u16,
-    /// Page walk for it: loads of page-table entries, each with the level that served it. Empty where a TLB had the page.
+    /// Page walk of the access, by the levels that served its page-table loads. Empty if a TLB contained the page.
     pub walk: Walk,
 }
 
-/// Loads of a page walk: how many each level served.
+/// Loads of a page walk, counted by the level that served them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Walk {
-    /// Tells whether the second-level TLB had the page.
+    /// Whether the second-level TLB contained the page.
     pub is_second_level_hit: bool,
-    /// Loads served by a cache level: L1, L2, L3.
+    /// Loads served by the caches: L1, L2, L3.
     pub caches: [u8; 3],
     /// Loads served by memory.
     pub memory: u8,
 }
 
-/// Line that a hardware prefetcher asked for.
+/// Line that a hardware prefetcher requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefetch {
-    /// Index of the access that triggered it, in [`RecordedWindow::accesses`].
+    /// Index in [`RecordedWindow::accesses`] of the access that triggered it.
     pub after: u32,
-    /// Address of its first byte.
+    /// Address of the first byte of the line.
     pub line: u64,
-    /// Place where it was found; nothing below L2 is recorded.
+    /// Level in which the line was found, L2 or beyond.
     pub served: Served,
-    /// Placements that have its page near.
+    /// Bit mask of the placements in which its page is near.
     pub near: u16,
 }
 
-/// Modified line that left the last level for memory.
+/// Modified line that was evicted from the last level to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteBack {
-    /// Index of the access that caused it, in [`RecordedWindow::accesses`].
+    /// Index in [`RecordedWindow::accesses`] of the access that caused it.
     pub after: u32,
-    /// Address of its first byte.
+    /// Address of the first byte of the line.
     pub line: u64,
-    /// Placements that have its page near.
+    /// Bit mask of the placements in which its page is near.
     pub near: u16,
 }
 
-/// Line of code that the first-level instruction cache did not have.
+/// Line of code that missed the first-level instruction cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeFetch {
-    /// Index of the step that executes it, in [`RecordedWindow::steps`].
+    /// Index in [`RecordedWindow::steps`] of the step that executes it.
     pub step: u32,
-    /// Address of its first byte.
+    /// Address of the first byte of the line.
     pub line: u64,
-    /// Place where it was found; nothing below L2 is recorded.
+    /// Level in which the line was found, L2 or beyond.
     pub served: Served,
-    /// Placements that have its page near.
+    /// Bit mask of the placements in which its page is near.
     pub near: u16,
 }
 
 /// One execution of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockStep {
-    /// Index of the block in the recording's table.
+    /// Index of the block in the recording's table of blocks.
     pub block: u32,
-    /// Instructions that were executed; fewer than the block has where a signal or a fault ended it.
+    /// Number of instructions that were executed. It is smaller than the block if a signal or a fault ended the
+    /// execution.
     pub instructions: u16,
-    /// Index of its first access in [`RecordedWindow::accesses`]; the last is before the next step's.
+    /// Index of its first access in [`RecordedWindow::accesses`]. Its accesses end where those of the next step
+    /// begin.
     pub first_access: u32,
-    /// Tells whether its last branch was mispredicted.
+    /// Whether the branch at its end was mispredicted.
     pub is_mispredicted: bool,
 }
 
-/// Recorded stretch of one thread.
+/// Recorded window: a stretch of one thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordedWindow {
-    /// Thread, counted from 0 in the order of their starts.
+    /// Number of the thread, counted from 0 in the order in which threads start.
     pub thread: u32,
-    /// Instructions that the thread had executed before.
+    /// Instructions that the thread had executed before the window.
     pub start: u64,
-    /// Instructions at the beginning that only fill the core: their time is not counted.
+    /// Instructions at the beginning that only fill the pipeline. Their time is not counted.
     pub lead: u32,
     /// Executions of blocks, in order.
     pub steps: Vec<BlockStep>,
-    /// Accesses, in order.
+    /// Accesses, in program order.
     pub accesses: Vec<LineAccess>,
-    /// Fetches of code, in the order of their steps.
+    /// Code fetches, in the order of their steps.
     pub fetches: Vec<CodeFetch>,
-    /// Prefetches, in the order of what triggered them.
+    /// Prefetches, in the order of the accesses that triggered them.
     pub prefetches: Vec<Prefetch>,
-    /// Write-backs to memory, in the order of what caused them.
+    /// Write-backs to memory, in the order of the accesses that caused them.
     pub write_backs: Vec<WriteBack>,
 }
 
 impl RecordedWindow {
-    /// Sets the bit of a placement where `is_near` says that an address is near, and clears it where it is not, of all lines that
-    /// memory was asked for.
+    /// Sets the bit of a placement for each line that was requested from memory and whose address `is_near` accepts,
+    /// and clears the bit for the others.
     ///
     /// # Panics
-    /// If the bit is not 0 to 15.
+    /// If `placement` is not 0 to 15.
     pub fn mark(&mut self, placement: u32, is_near: impl Fn(u64) -> bool) {
         assert!(placement < 16, "masks have 16 bits");
         let bit = 1 << placement;

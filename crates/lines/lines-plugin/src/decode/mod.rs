@@ -22,9 +22,9 @@ pub(crate) struct Decoded {
     pub(crate) instruction: Instruction,
     /// Place at which execution continues.
     pub(crate) flow: Flow,
-    /// Tells whether it reads and writes its memory in one piece: QEMU may announce one access for both.
+    /// Whether it reads and writes its memory in one piece: QEMU may announce one access for both.
     pub(crate) is_atomic: bool,
-    /// Tells whether it has a `rep` prefix: QEMU executes each repetition as an instruction.
+    /// Whether it has a `rep` prefix: QEMU executes each repetition as an instruction.
     pub(crate) is_repeated: bool,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Flow {
     pub(crate) ending: BlockEnding,
     /// Target of a direct jump; 0 if there is none.
     pub(crate) target: u64,
-    /// Tells whether it leaves a return address.
+    /// Whether it leaves a return address.
     pub(crate) is_call: bool,
 }
 
@@ -44,7 +44,7 @@ impl Decoder {
         Decoder { factory: InstructionInfoFactory::new() }
     }
 
-    /// Tells whether an instruction has more bytes than these.
+    /// Returns whether an instruction has more bytes than these.
     pub(crate) fn is_cut(&self, bytes: &[u8], address: u64) -> bool {
         let mut decoder = Iced::with_ip(64, bytes, address, DecoderOptions::NONE);
         let _ = decoder.decode();
@@ -82,7 +82,7 @@ fn is_exchange(native: &Native) -> bool {
     native.mnemonic() == Mnemonic::Xchg
 }
 
-/// Tells whether an instruction is one of those that a `rep` prefix repeats.
+/// Returns whether an instruction is one of those that a `rep` prefix repeats.
 fn is_string(native: &Native) -> bool {
     use Mnemonic::*;
     matches!(
@@ -108,7 +108,7 @@ fn is_string(native: &Native) -> bool {
     ) || is_string_of_ambiguous_name(native)
 }
 
-/// Tells whether a mnemonic that SSE2 shares with string instructions is meant as the latter: `movsd`, `cmpsd`.
+/// Returns whether a mnemonic that SSE2 shares with string instructions is meant as the latter: `movsd`, `cmpsd`.
 fn is_string_of_ambiguous_name(native: &Native) -> bool {
     use iced_x86::Code;
     matches!(native.code(), Code::Movsd_m32_m32 | Code::Cmpsd_m32_m32)
@@ -134,7 +134,7 @@ fn memory(native: &Native, info: &InstructionInfo) -> MemoryUse {
     }
 }
 
-/// Tells whether an access reads: a conditional write keeps what was there.
+/// Returns whether an access reads: a conditional write keeps what was there.
 fn is_read(access: OpAccess) -> bool {
     matches!(access, OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite)
 }
@@ -164,7 +164,7 @@ fn flow(native: &Native) -> Flow {
     }
 }
 
-/// Tells whether an instruction only moves a register to another, which renaming does without an execution unit.
+/// Returns whether an instruction only moves a register to another, which renaming does without an execution unit.
 ///
 /// Agner Fog, The microarchitecture of Intel, AMD and VIA CPUs, "Move elimination" (Ivy Bridge and later) and AMD,
 /// Software Optimization Guide for Family 17h, 2.8.2 and 2.11.2: moves of 32 and 64 bits, and of whole vectors.
@@ -195,7 +195,7 @@ fn is_eliminated_move(native: &Native) -> bool {
         && !native.op1_register().is_segment_register()
 }
 
-/// Tells whether the result of an instruction does not depend on its equal operands, and is known without executing it.
+/// Returns whether the result of an instruction does not depend on its equal operands, and is known without executing it.
 ///
 /// AMD, Software Optimization Guide for Family 17h, 2.8.3 and 2.11.3; Intel, Optimization Reference Manual, 3.5.1.7.
 fn is_zeroing_idiom(native: &Native) -> bool {
@@ -211,7 +211,7 @@ fn is_zeroing_idiom(native: &Native) -> bool {
     }
 }
 
-/// Tells whether an instruction that is executed gives the same whatever its equal operands hold: all ones.
+/// Returns whether an instruction that is executed gives the same whatever its equal operands hold: all ones.
 fn is_ones_idiom(native: &Native) -> bool {
     use Mnemonic::*;
     match native.mnemonic() {

@@ -29,7 +29,7 @@ pub(super) fn operation(native: &Native, memory: MemoryUse, is_atomic: bool) -> 
     }
 }
 
-/// Tells whether an instruction enters the kernel.
+/// Returns whether an instruction enters the kernel.
 pub(super) fn is_system_call(native: &Native) -> bool {
     matches!(native.mnemonic(), Mnemonic::Syscall | Mnemonic::Sysenter)
         || (native.mnemonic() == Mnemonic::Int && native.immediate8() == 0x80)
@@ -40,7 +40,7 @@ fn is_nop(native: &Native) -> bool {
     matches!(native.mnemonic(), Nop | Endbr64 | Endbr32 | Pause)
 }
 
-/// Tells whether later accesses to memory wait for an instruction (Intel, Software Developer's Manual, volume 3,
+/// Returns whether later accesses to memory wait for an instruction (Intel, Software Developer's Manual, volume 3,
 /// "Serializing instructions" and "Memory ordering instructions").
 fn is_serializing(native: &Native) -> bool {
     use Mnemonic::*;
@@ -111,7 +111,7 @@ const ADDER: Unit = (
     &["add", "sub", "min", "max", "cmp", "comi", "ucomi", "hadd", "hsub", "round"],
 );
 
-/// Tells whether an instruction has operands in registers of both kinds, or tests a vector for a jump.
+/// Returns whether an instruction has operands in registers of both kinds, or tests a vector for a jump.
 fn crosses(native: &Native) -> bool {
     let registers = || {
         (0..native.op_count())

@@ -43,7 +43,7 @@ fn sources(native: &Native, info: &InstructionInfo, used: &mut Used) {
     }
 }
 
-/// Tells whether a register is read as a value, and not only for an address.
+/// Returns whether a register is read as a value, and not only for an address.
 fn is_operand(native: &Native, info: &InstructionInfo, register: Register) -> bool {
     (0..native.op_count())
         .filter(|&operand| native.op_kind(operand) == OpKind::Register)

@@ -54,7 +54,7 @@ pub(super) fn slots(native: &Native, memory: MemoryUse, is_atomic: bool) -> u8 {
     }
 }
 
-/// Tells whether a multiplication writes two registers.
+/// Returns whether a multiplication writes two registers.
 fn is_wide_product(native: &Native) -> bool {
     native.op_count() == 1
 }

@@ -1,7 +1,7 @@
 //! Writes that bypass the caches, and lines that leave them: what a calibration needs that has no safe counterpart.
 #![allow(unsafe_code)]
 
-/// Tells whether [`write`] bypasses the caches here, and [`flush`] empties them.
+/// Whether [`write`] bypasses the caches here, and [`flush`] empties them.
 pub(super) const IS_KNOWN: bool = cfg!(target_arch = "x86_64");
 
 /// Writes a word to each 8 bytes, past the caches where that is possible.

@@ -15,7 +15,7 @@ pub struct Described {
     pub family: u32,
     /// Model within the family.
     pub model: u32,
-    /// Tells whether this is a virtual machine.
+    /// Whether this is a virtual machine.
     pub is_virtual: bool,
     /// Cores that this process may use.
     pub cores: usize,

@@ -1,35 +1,37 @@
-//! Account of a lane: what the time of its windows went to, and how many misses overlapped.
+//! Cycle account of a lane: the causes of its cycles, and how many of its misses overlapped.
 //!
-//! Time between the retirements of two instructions is charged to what the later one waited for, as performance counters do it
-//! (Eyerman et al., "A performance counter architecture for computing accurate CPI components", ASPLOS 2006): to the front end
-//! while it was not dispatched, then to its own operation or line.
+//! The time between the retirements of two successive instructions is attributed to the cause that delayed the later
+//! one, as in performance counters (Eyerman et al., "A performance counter architecture for computing accurate CPI
+//! components", ASPLOS 2006). It is attributed to the front end as long as the later instruction was not dispatched,
+//! and then to its own operation or to its line.
 
 use super::time::{Lanes, Time};
 use super::watch::{Retirement, Waited, Watch};
 
-/// Cycles by what they went to. They add up to the cycles of the windows.
+/// Cycles by cause. They add up to the cycles of the windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CycleAccount {
-    /// Retirement at full width, and instructions that arrived no faster.
+    /// Retirement at full width, and the wait for instructions that were dispatched no faster.
     pub dispatch: f64,
-    /// Mispredicted branches and system calls: nothing was dispatched.
+    /// Mispredicted branches and system calls, after which no instruction could be dispatched.
     pub restart: f64,
-    /// Full store queue.
+    /// Store queue full.
     pub stores: f64,
-    /// Operations and their inputs, and the first level.
+    /// Operations and their inputs, including hits in the first level.
     pub operations: f64,
-    /// Second level, last level and caches of other cores.
+    /// Second level, last level, and caches of other cores.
     pub caches: f64,
     /// Memory.
     pub memory: f64,
-    /// Mean number of lines that memory was asked for at once, while it was asked for any. 0 without any.
+    /// Mean number of lines in flight from memory, over the time in which there was at least one; 0 if there was
+    /// none.
     pub overlap: f64,
-    /// Lines that memory was asked for, prefetches included.
+    /// Number of lines requested from memory, including prefetches.
     pub lines: u64,
 }
 
 impl CycleAccount {
-    /// Returns the sum of its cycles.
+    /// Returns the sum of all cycles.
     pub fn cycles(&self) -> f64 {
         self.dispatch + self.restart + self.stores + self.operations + self.caches + self.memory
     }
@@ -40,11 +42,11 @@ pub(super) struct Accountant {
     lane: usize,
     is_counting: bool,
     account: CycleAccount,
-    /// Cycles from the window's start to the time from which times are counted.
+    /// Cycles from the window's start to the current time base.
     base: f64,
-    /// Beginning and end of each line of the window that memory was asked for.
+    /// Beginning and end of each memory request of the window.
     lines: Vec<(f64, f64)>,
-    /// Sum of the times of all lines, and time in which any was asked for.
+    /// Sum of the durations of all memory requests, and total time in which at least one was in flight.
     sum: f64,
     covered: f64,
 }
@@ -55,7 +57,7 @@ impl Accountant {
         Accountant { lane, is_counting: false, account, base: 0.0, lines, sum: 0.0, covered: 0.0 }
     }
 
-    /// Ends a window.
+    /// Completes a window.
     pub(super) fn end(&mut self) {
         self.lines.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut until = f64::NEG_INFINITY;
@@ -68,7 +70,7 @@ impl Accountant {
         (self.is_counting, self.base) = (false, 0.0);
     }
 
-    /// Returns the account of all windows that have ended.
+    /// Returns the account of all completed windows.
     pub(super) fn account(&self) -> CycleAccount {
         let overlap = if self.covered > 0.0 { self.sum / self.covered } else { 0.0 };
         CycleAccount { overlap, ..self.account }
@@ -96,7 +98,8 @@ impl<const N: usize> Watch<Lanes<N>> for Accountant {
         } else {
             self.account.dispatch += front;
         }
-        // An instruction that waits for nothing ends as soon after its dispatch: it was not dispatched sooner.
+        // The minimum time from dispatch to retirement of an instruction that waits for nothing is also a consequence
+        // of its dispatch time.
         let unhindered = (dispatch + retirement.least).clamp(arrived, at);
         self.account.dispatch += f64::from(unhindered - arrived);
         let own = f64::from(at - unhindered);

@@ -1,38 +1,39 @@
-//! Lines on their way to the caches.
+//! Lines in flight to the caches.
 //!
-//! The recorder's caches have a line at once when it is asked for; in time it arrives later. An access that the recorder
-//! calls a hit waits for the arrival.
+//! The recorder's caches contain a line as soon as it is requested, whereas in the core model it arrives later. An
+//! access that the recorder classifies as a hit therefore waits for the arrival of its line.
 
 use super::time::Time;
 use super::watch::Waited;
 
-/// Entries, a power of two: several times the buffers of any core, so that few lines displace each other.
+/// Number of entries, a power of two. It is several times the number of buffers of any core, so that few lines
+/// displace each other.
 const ENTRIES: usize = 512;
 
-/// Line that was asked for.
+/// Line that was requested.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival<T> {
     begin: T,
-    /// Time at which it is there.
+    /// Time at which the line arrives.
     pub(super) end: T,
     by: By,
-    /// Place that it comes from.
+    /// Level from which the line comes, as the reason for waiting.
     pub(super) waited: Waited,
 }
 
-/// Kind of request that brings a line.
+/// Kind of request that brought a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     /// Load or prefetch.
     Load,
-    /// Store, which asks after it has retired.
+    /// Store, which requests its line after it has retired.
     Store,
 }
 
-/// Lines that were asked for lately, arrived or not. Where two have the same entry, the older one is forgotten: it counts
-/// as arrived.
+/// Recently requested lines, arrived or not, in a direct-mapped table. If two lines share an entry, the older one is
+/// overwritten and counts as arrived.
 pub(super) struct Arrivals<T> {
-    /// Line numbers plus 1; 0 is none.
+    /// Line numbers plus 1; 0 marks an empty entry.
     lines: Vec<u64>,
     arrivals: Vec<Arrival<T>>,
 }
@@ -43,9 +44,10 @@ impl<T: Time> Arrivals<T> {
         Arrivals { lines: vec![0; ENTRIES], arrivals: vec![none; ENTRIES] }
     }
 
-    /// Returns the arrival of a line for a load that is ready at `ready`, if the line is or was on its way.
+    /// Returns the arrival of a line, for a load that is ready at `ready`, if the line was requested recently.
     ///
-    /// A store's line is asked for late. A load that is ready before asks itself, and has it after the same latency.
+    /// A store requests its line only at retirement. A load that is ready earlier sends its own request, and its line
+    /// arrives after the same latency.
     #[inline(always)]
     pub(super) fn arrival(&self, line: u64, ready: T) -> Option<Arrival<T>> {
         let index = index(line);
@@ -59,14 +61,14 @@ impl<T: Time> Arrivals<T> {
         Some(arrival)
     }
 
-    /// Returns when a line is there, if it is or was on its way.
+    /// Returns when a line arrives, if it was requested recently.
     #[inline(always)]
     pub(super) fn end(&self, line: u64) -> Option<T> {
         let index = index(line);
         (self.lines[index] == line + 1).then(|| self.arrivals[index].end)
     }
 
-    /// Notes a line that is asked for at `begin` and arrives at `end`.
+    /// Records a line that is requested at `begin` and arrives at `end`.
     pub(super) fn insert(&mut self, line: u64, begin: T, end: T, by: By, waited: Waited) {
         let index = index(line);
         self.lines[index] = line + 1;
@@ -84,7 +86,8 @@ impl<T: Time> Arrivals<T> {
     }
 }
 
-/// Returns the entry of a line: neighbours get different ones, and so do lines a power of two apart.
+/// Returns the entry of a line. Neighbouring lines have different entries, and so have lines that are a power of two
+/// apart.
 #[inline(always)]
 fn index(line: u64) -> usize {
     (line ^ line >> 9 ^ line >> 18) as usize % ENTRIES

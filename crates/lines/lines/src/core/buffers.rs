@@ -1,13 +1,14 @@
-//! Buffers that requests hold for a while: fill buffers, prefetch buffers, page walkers.
+//! Buffers that requests occupy for a while: fill buffers, prefetch buffers and page walkers.
 
 use super::time::Time;
 
-/// A number of equal buffers. Each is free from a time on.
+/// Pool of equal buffers, each of which becomes free at a known time.
 ///
-/// A request takes the buffer that is free first. The model sees requests in the order of the program, while a core serves
-/// them as their addresses become known: a request that begins late holds its buffer from the time it is seen. The model is
-/// that much too strict with independent misses behind a chain of dependent ones; in return everything in it is a sum or a
-/// maximum, so that nothing ever ends earlier because something else ends later.
+/// A request takes the buffer that becomes free first. The model processes requests in program order, whereas a core
+/// serves them as their addresses become known. A request that begins late therefore occupies its buffer from the
+/// time at which it is processed. This makes the model too pessimistic for independent misses that follow a chain of
+/// dependent ones. In return, every time is a sum or a maximum of earlier times, so that no event ends earlier
+/// because another one ends later.
 pub(super) struct Buffers<T> {
     /// Times at which the buffers become free, in ascending order in each lane.
     free: Vec<T>,
@@ -18,13 +19,13 @@ impl<T: Time> Buffers<T> {
         Buffers { free: vec![T::START; count] }
     }
 
-    /// Returns when a request that is ready at `ready` can begin.
+    /// Returns when a request that is ready at `ready` obtains a buffer.
     #[inline(always)]
     pub(super) fn begin(&self, ready: T) -> T {
         self.free[0].later(ready)
     }
 
-    /// Takes the buffer that is free first, until `end`.
+    /// Occupies the buffer that becomes free first, until `end`.
     #[inline]
     pub(super) fn take(&mut self, end: T) {
         let mut carried = end;
@@ -53,7 +54,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Compares with a list that is searched, in two lanes.
+        /// Compares the buffers with a sorted list per lane, in two lanes.
         #[test]
         fn the_buffer_that_is_free_first_is_taken(
             count in 1..6usize,

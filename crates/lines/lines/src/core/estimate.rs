@@ -1,23 +1,24 @@
-//! Estimates of a thread from its sampled windows, with 95 % confidence intervals.
+//! Estimates for a thread from its sampled windows, with 95 % confidence intervals.
 //!
-//! Windows are drawn systematically, as SMARTS does (Wunderlich et al., ISCA 2003, section 3.1), and treated as drawn at
-//! random. An estimate is the ratio of two sums over windows; its error is that of the ratio estimator (Cochran, *Sampling
-//! Techniques*, 3rd ed., 1977, equation 6.13), with Student's t for as many windows less one. Numerator and denominator of a
-//! slowdown come from the same windows, so what varies between windows but not between lanes drops out.
+//! Windows are sampled systematically, as in SMARTS (Wunderlich et al., ISCA 2003, section 3.1), and evaluated as if
+//! they were sampled at random. An estimate is the ratio of two sums over windows. Its error is that of the ratio
+//! estimator (Cochran, *Sampling Techniques*, 3rd ed., 1977, equation 6.13), with Student's t for one degree of
+//! freedom less than there are windows. The numerator and the denominator of a slowdown come from the same windows.
+//! Therefore variation that differs between windows, but is the same in both lanes, cancels out.
 
 use super::replay::WindowCycles;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Number with its uncertainty: with 95 % confidence the true one is within `half` of it.
+/// Estimated number. With 95 % confidence, the true value differs from `value` by at most `half`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// Best guess.
+    /// Point estimate.
     pub value: f64,
-    /// Half of the width of the 95 % interval.
+    /// Half of the width of the 95 % confidence interval.
     pub half: f64,
 }
 
-/// Reason why nothing can be estimated.
+/// Reason why an estimate is impossible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EstimateError {
     /// There are too few windows.
@@ -25,19 +26,19 @@ pub enum EstimateError {
         "{0} recorded windows of a thread say nothing of its time: at least 2 are needed; record more of them"
     )]
     TooFew(usize),
-    /// No window has what is divided by.
+    /// The denominator is zero in all windows.
     #[error("the recorded windows of a thread hold no instructions behind their leads")]
     Empty,
 }
 
-/// Windows of one thread, run in several lanes.
+/// Windows of one thread, executed in several lanes.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowSample<'a> {
     windows: &'a [WindowCycles],
 }
 
 impl<'a> WindowSample<'a> {
-    /// Creates a sample. The windows are of one thread, and were run in the same lanes.
+    /// Creates a sample from windows of one thread, all of which were executed in the same lanes.
     pub fn new(windows: &'a [WindowCycles]) -> WindowSample<'a> {
         WindowSample { windows }
     }
@@ -45,28 +46,28 @@ impl<'a> WindowSample<'a> {
     /// Estimates the cycles per instruction in a lane.
     ///
     /// # Errors
-    /// If there are fewer than two windows, or no instruction.
+    /// If there are fewer than two windows, or they contain no instruction.
     pub fn cycles_per_instruction(&self, lane: usize) -> Result<Estimate, EstimateError> {
         self.ratio(|window| (window.cycles[lane], window.instructions as f64))
     }
 
-    /// Estimates by how many cycles per instruction a lane is slower than `base`.
+    /// Estimates how many more cycles per instruction a lane takes than the lane `base`.
     ///
     /// # Errors
-    /// If there are fewer than two windows, or no instruction.
+    /// If there are fewer than two windows, or they contain no instruction.
     pub fn extra_cycles_per_instruction(&self, lane: usize, base: usize) -> Result<Estimate, EstimateError> {
         self.ratio(|window| (window.cycles[lane] - window.cycles[base], window.instructions as f64))
     }
 
-    /// Estimates the cycles in a lane by those in `base`.
+    /// Estimates the slowdown of a lane: its cycles divided by those of the lane `base`.
     ///
     /// # Errors
-    /// If there are fewer than two windows, or no instruction.
+    /// If there are fewer than two windows, or they contain no instruction.
     pub fn slowdown(&self, lane: usize, base: usize) -> Result<Estimate, EstimateError> {
         self.ratio(|window| (window.cycles[lane], window.cycles[base]))
     }
 
-    /// Estimates the sum of numerators by that of denominators.
+    /// Estimates the ratio of the sum of numerators to the sum of denominators.
     fn ratio(&self, pair: impl Fn(&WindowCycles) -> (f64, f64)) -> Result<Estimate, EstimateError> {
         let count = self.windows.len();
         if count < 2 {
@@ -79,8 +80,8 @@ impl<'a> WindowSample<'a> {
         if below <= 0.0 {
             return Err(EstimateError::Empty);
         }
-        // Cochran, equation 6.13: v(R) = sum((y - R x)^2) / (n (n - 1) mean(x)^2), without the correction for the sampled
-        // share, which is small.
+        // Cochran, equation 6.13: v(R) = sum((y - R x)^2) / (n (n - 1) mean(x)^2). The finite population correction
+        // is left out, because the sampled share is small.
         let value = above / below;
         let squares: f64 = self.windows.iter().map(&pair).map(|(y, x)| (y - value * x).powi(2)).sum();
         let n = count as f64;
@@ -89,7 +90,7 @@ impl<'a> WindowSample<'a> {
     }
 }
 
-/// Returns the 97.5 % quantile of Student's t with this freedom, at least 1.
+/// Returns the 97.5 % quantile of Student's t with `freedom` degrees of freedom, at least 1.
 fn quantile(freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(0.975))
 }
@@ -106,7 +107,8 @@ mod tests {
 
     #[test]
     fn of_windows_of_equal_length_the_interval_is_that_of_their_mean() {
-        // Student's own numbers: 1, 2, 3 have mean 2 and deviation 1; t of 2 is 4.303.
+        // Worked example: 1, 2, 3 have a mean of 2 and a deviation of 1, and the quantile of t with 2 degrees of
+        // freedom is 4.303.
         let windows = [10.0, 20.0, 30.0].map(|cycles| window(10, &[cycles]));
         let estimate = WindowSample::new(&windows).cycles_per_instruction(0).unwrap();
         assert_eq!(estimate.value, 2.0);
@@ -135,7 +137,8 @@ mod tests {
         }
     }
 
-    /// Draws windows of a population many times: 95 % of the intervals hold its ratio, to the error of that count.
+    /// Samples windows from a population many times: 95 % of the intervals contain its ratio, within the error of
+    /// that count.
     #[test]
     fn intervals_hold_the_truth_as_often_as_they_say() {
         let mut random = SplitMix64::new(7);
@@ -153,7 +156,7 @@ mod tests {
             let slowdown = WindowSample::new(&windows).slowdown(1, 0).unwrap();
             (slowdown.value - truth).abs() <= slowdown.half
         });
-        // 1900 are expected, with a deviation of 10.
+        // 1900 are expected, with a standard deviation of 10.
         let held = held.count();
         assert!((1850..=1950).contains(&held), "{held} of 2000");
     }

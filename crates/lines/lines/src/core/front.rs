@@ -1,34 +1,36 @@
-//! Front end: fetches instructions ahead of dispatch, a group of them at a time.
+//! Front end: fetches instructions ahead of dispatch, one group at a time.
 //!
-//! A group ends at a taken branch, or when it is full. The predictor of branches runs ahead, so that lines of code which the
-//! first level lacks are asked for before their turn: fetch-directed prefetching (Ishii, Lee, Nathella and Sunwoo, "Re-establishing
-//! fetch-directed instruction prefetching", ISPASS 2021), until its queue is full or a branch was mispredicted.
+//! A group ends at a taken branch, or when it is full. The branch predictor runs ahead of dispatch until its queue is
+//! full or a branch is mispredicted. Code lines that the first level lacks are therefore requested before they are
+//! needed: fetch-directed prefetching (Ishii, Lee, Nathella and Sunwoo, "Re-establishing fetch-directed instruction
+//! prefetching", ISPASS 2021).
 //!
-//! Times are those of dispatch where nothing else is waited for: the stages between fetch and dispatch count with the penalty of a
-//! mispredicted branch.
+//! Fetch times are expressed as the dispatch times that they allow if there is no other delay. The pipeline stages
+//! between fetch and dispatch are part of the penalty of a mispredicted branch.
 //!
-//! Left out: branches whose targets are not known before they are decoded, decoders, and the limits of operation caches.
+//! Not modelled: branches whose targets are unknown before decoding, decoders, and the capacity of operation caches.
 
 use super::parameters::CoreParameters;
 use super::ring::Ring;
 use super::time::Time;
 
-/// Groups between prediction and dispatch at most. No maker states it; simulators of fetch-directed prefetching take 24.
+/// Maximum number of groups between prediction and dispatch. No vendor states it; simulators of fetch-directed
+/// prefetching use 24.
 const QUEUE: usize = 24;
 
 /// Front end of a core.
 pub(super) struct Front<T> {
     width: usize,
     turn: f32,
-    /// Slots that the present group has left.
+    /// Slots left in the current group.
     left: usize,
-    /// Fetches of the last groups, as many as a turn has.
+    /// Fetch times of the last groups, as many as are fetched per turn.
     fetched: Ring<T>,
-    /// Dispatches at the beginning of the last groups.
+    /// Dispatch times at the beginning of the last groups.
     queue: Ring<T>,
-    /// Fetch of the present group.
+    /// Fetch time of the current group.
     begin: T,
-    /// Time from which on the code of the present group is there.
+    /// Time from which the code of the current group is available.
     ready: T,
 }
 
@@ -45,18 +47,18 @@ impl<T: Time> Front<T> {
         }
     }
 
-    /// Returns when so many slots can be dispatched, at the earliest at `dispatch`.
+    /// Returns when `slots` slots can be dispatched, at the earliest at `dispatch`.
     #[inline(always)]
     pub(super) fn bound(&mut self, dispatch: T, slots: usize) -> T {
         if self.left == 0 {
             self.group(dispatch);
         }
-        // An instruction of several slots may exceed its group: few do.
+        // An instruction of several slots may exceed its group. This is rare enough to ignore.
         self.left = self.left.saturating_sub(slots);
         dispatch.later(self.ready)
     }
 
-    /// Begins a group, after a dispatch at `dispatch`. Returns when it is fetched.
+    /// Starts a group after a dispatch at `dispatch`. Returns when the group is fetched.
     pub(super) fn group(&mut self, dispatch: T) -> T {
         self.begin = self.begin.later(self.fetched.oldest(0).after(self.turn)).later(self.queue.oldest(0));
         self.fetched.push(self.begin);
@@ -66,18 +68,18 @@ impl<T: Time> Front<T> {
         self.begin
     }
 
-    /// Ends the present group: a branch was taken.
+    /// Ends the current group, because a branch was taken.
     #[inline(always)]
     pub(super) fn end_group(&mut self) {
         self.left = 0;
     }
 
-    /// Waits for a line of code.
+    /// Delays dispatch until a code line arrives.
     pub(super) fn wait(&mut self, until: T) {
         self.ready = self.ready.later(until);
     }
 
-    /// Begins anew, with a first dispatch at `dispatch`.
+    /// Restarts the front end so that its first dispatch is at `dispatch`.
     pub(super) fn restart(&mut self, dispatch: T) {
         self.left = 0;
         self.begin = self.begin.later(dispatch);

@@ -1,57 +1,59 @@
-//! Memory behind the caches, near and far: when a line arrives.
+//! Memory behind the caches, near and far: computes when a line arrives.
 
 use super::parameters::{Lane, MemoryParameters, NearPages};
 use super::time::{Lanes, Time};
 
-/// Memory as the core asks it. A line has a mask, one bit for each placement that has its page near.
+/// Memory, as the core accesses it. Each line comes with a mask that has one bit for each placement in which its page
+/// is near.
 ///
-/// `dispatch` is the time at which the asking instruction was dispatched, never before that of an earlier request. It is later
-/// than `at` only where a wrong path has asked before.
+/// `dispatch` is the time at which the requesting instruction was dispatched, which never decreases from one request
+/// to the next. It is later than `at` only if a wrong path has issued the request before.
 pub(super) trait Memory<T: Time> {
-    /// Reads a line. Returns when its value is there.
+    /// Reads a line. Returns when its value is available.
     fn read(&mut self, at: T, dispatch: T, line: u64, near: u16) -> T;
 
-    /// Writes a line. Returns when the memory has it.
+    /// Writes a line. Returns when the memory has received it.
     fn write(&mut self, at: T, dispatch: T, line: u64, near: u16) -> T;
 
-    /// Writes a modified line that nothing waits for.
+    /// Writes a modified line back. No instruction waits for it.
     fn write_back(&mut self, at: T, dispatch: T, line: u64, near: u16);
 
-    /// Loads an entry of a page table, which is near. Returns when its value is there.
+    /// Loads an entry of a page table, which is always near. Returns when its value is available.
     fn load_entry(&mut self, at: T) -> T;
 
-    /// Counts times from `base` from now on.
+    /// Shifts the time base to `base`.
     fn rebase(&mut self, base: T);
 
     /// Prepares for a new window.
     fn reset(&mut self);
 }
 
-/// Way to a memory: one line after another.
+/// Channel to a memory, which transfers one line at a time.
 ///
-/// The way is busy for an interval from the later of the line's dispatch and the busy time so far. If it were busy from the
-/// line's own beginning, a line whose address comes from a miss would keep all that the program asks for after it waiting,
-/// which in a core are asked for before it.
+/// A line occupies the channel for one interval, which starts at the dispatch of the requesting instruction or when
+/// the channel becomes free, whichever is later. The interval does not start at the beginning of the request itself.
+/// Otherwise a line whose address depends on a miss would delay all lines that follow in program order, although a
+/// core requests those lines earlier.
 ///
-/// Departures: lines that all wait for one event find the way free at once, as many as fit between dispatch and that event; and
-/// so do lines that a wrong path asks for.
+/// Departures: lines that all wait for one event find the channel free simultaneously, as many as fit between their
+/// dispatch and that event. The same holds for lines that a wrong path requests.
 pub(super) struct Channel<T> {
     interval: f32,
     free: T,
 }
 
 impl<T: Time> Channel<T> {
-    /// Creates a way that a line occupies for so many cycles; 0 is no limit.
+    /// Creates a channel that each line occupies for `interval` cycles; 0 means no limit.
     pub(super) fn new(interval: f32) -> Channel<T> {
         Channel { interval, free: T::START }
     }
 
-    /// Sends a line when the way is free. Returns when it begins to be sent.
+    /// Sends a line as soon as the channel is free. Returns when its transfer begins.
     pub(super) fn send(&mut self, at: T, dispatch: T) -> T {
         self.send_for(self.interval, at, dispatch)
     }
 
-    /// Sends a line that occupies the way for so many cycles.
+    /// Sends a line that occupies the channel for `interval` cycles. Returns when its transfer begins.
     pub(super) fn send_for(&mut self, interval: f32, at: T, dispatch: T) -> T {
         if interval == 0.0 {
             return at;
@@ -70,7 +72,8 @@ impl<T: Time> Channel<T> {
     }
 }
 
-/// One memory, near or far, as one lane asks it. A read and a write take the way of their own, and both the way that they share.
+/// One memory, near or far, of one lane. Reads and writes each have their own channel, and in addition share a third
+/// one.
 pub(super) struct Device<T> {
     latency: f32,
     reads: Channel<T>,
@@ -88,21 +91,21 @@ impl<T: Time> Device<T> {
         }
     }
 
-    /// Reads a line. Returns when its value is there.
+    /// Reads a line. Returns when its value is available.
     #[inline]
     pub(super) fn read(&mut self, at: T, dispatch: T) -> T {
         let begin = self.reads.send(at, dispatch).later(self.both.send(at, dispatch));
         begin.after(self.latency)
     }
 
-    /// Writes a line. Returns when the memory has it.
+    /// Writes a line. Returns when the memory has received it.
     #[inline]
     pub(super) fn write(&mut self, at: T, dispatch: T) -> T {
         let begin = self.writes.send(at, dispatch).later(self.both.send(at, dispatch));
         begin.after(self.latency)
     }
 
-    /// Loads an entry of a page table. Returns when its value is there.
+    /// Loads an entry of a page table. Returns when its value is available.
     pub(super) fn load_entry(&self, at: T) -> T {
         at.after(self.latency)
     }
@@ -130,10 +133,10 @@ pub(super) struct LaneMemory<const N: usize> {
 }
 
 impl<const N: usize> LaneMemory<N> {
-    /// Creates memory of so many lanes; the last one given stands for those that are not.
+    /// Creates the memory of `N` lanes. If fewer lanes are given, the last one is repeated.
     ///
     /// # Panics
-    /// If there is none.
+    /// If no lane is given.
     pub(super) fn new(lanes: &[Lane]) -> LaneMemory<N> {
         let lanes: [Lane; N] = std::array::from_fn(|lane| lanes[lane.min(lanes.len() - 1)]);
         let near = Lanes(lanes.map(|lane| lane.near.latency));
@@ -141,7 +144,7 @@ impl<const N: usize> LaneMemory<N> {
         LaneMemory { lanes, devices, near }
     }
 
-    /// Asks the memory of each lane that has a page.
+    /// Sends a request to the near or far memory of each lane, according to the placement of the page in that lane.
     #[inline]
     fn each(
         &mut self,
@@ -188,7 +191,7 @@ impl<const N: usize> Memory<Lanes<N>> for LaneMemory<N> {
 }
 
 impl Lane {
-    /// Returns whether a page is far, of which the mask says which placements have it near.
+    /// Returns whether a page is far in this lane, given the mask of the placements in which it is near.
     #[inline]
     pub(super) fn is_far(&self, near: u16) -> bool {
         match self.pages {

@@ -1,28 +1,37 @@
-//! Out-of-order core, which tells how long a recorded window takes with memory near or far.
+//! Out-of-order core, which computes how long a recorded window takes with memory near or far.
 //!
 //! | type | job |
 //! |---|---|
 //! | [`CoreReplay`] | runs windows in up to 16 lanes, each with its own placement and latencies |
-//! | [`CycleAccount`] | what the time of one lane went to, and how many of its misses overlapped |
-//! | [`WindowSample`] | estimates a thread's cycles and slowdown from its windows, with intervals |
-//! | [`FarRequests`] | finds far requests and what each waits for; runs windows with given latencies of each |
+//! | [`CycleAccount`] | attributes the cycles of one lane to causes, and gives the overlap of its misses |
+//! | [`WindowSample`] | estimates a thread's cycles and slowdown from its windows, with confidence intervals |
+//! | [`FarRequests`] | finds far requests and their dependences; runs windows with a given latency for each |
+//!
+//! A *lane* is one configuration of memory. All lanes execute the same window simultaneously, so that their
+//! differences come from memory alone.
 //!
 //! # Model
-//! - **Fetch** takes a group of instructions a cycle, up to a taken branch, and runs ahead of dispatch by 24 groups: lines of code that
-//!   the first level lacks are asked for then.
-//! - **Dispatch** of some slots a cycle; it waits for room in the reorder buffer, the queues of loads and stores and the
-//!   scheduler, and for ports where one kind of operation comes faster than they take it. **Retirement** is in order.
-//! - **Inputs** are registers, and bytes that a recent store wrote; addresses come before data.
-//! - **Loads** take a page walk where the recorder saw one, then their level's latency; beyond the first level also a fill
-//!   buffer. A line on its way is waited for, whoever asked for it.
-//! - **Stores** retire without their line, ask for it then, and leave the store queue in order once it is there.
-//! - **Mispredicted branches** let dispatch begin anew after their completion and a penalty.
-//! - **Memory** sends one line at a time on each way, near and far.
+//! - **Fetch** takes a group of instructions per cycle, up to a taken branch. It runs ahead of dispatch by up to 24
+//!   groups, and requests the code lines that the first level lacks when it reaches them.
+//! - **Dispatch** takes a fixed number of slots per cycle. It waits for room in the reorder buffer, in the load and
+//!   store queues and in the scheduler, and for execution ports if one kind of operation arrives faster than its
+//!   ports accept it.
+//! - **Retirement** is in order.
+//! - **Inputs** of an instruction are registers, and bytes that a recent store wrote. Addresses are needed before
+//!   data.
+//! - **Loads** take a page walk if the recorder saw one, then the latency of the level that served them. Beyond the
+//!   first level they also occupy a fill buffer. A load of a line that is in flight waits for it, whichever access
+//!   requested it.
+//! - **Stores** retire without their line. They request it at retirement and leave the store queue in order, once the
+//!   line has arrived.
+//! - **Mispredicted branches** delay the next dispatch until they complete, plus a penalty.
+//! - **Memory** transfers one line at a time over each channel, near and far.
 //!
-//! Every time is a sum or a maximum of earlier ones, so nothing ends earlier because something else ends later.
+//! Every time in the model is a sum or a maximum of earlier times. Therefore no event ends earlier because another
+//! one ends later.
 //!
-//! Left out: decoding, targets of branches that are not yet known, lines that only the wrong path asks for, replays of loads, banks
-//! and rows of memory, and its latency under load beyond the wait for the way.
+//! Not modelled: decoding, branch targets that are unknown before decoding, lines that only the wrong path requests,
+//! replays of loads, banks and rows of memory, and latency under load beyond the wait for the channel.
 
 mod account;
 mod arrivals;
@@ -54,5 +63,5 @@ pub use parameters::{
 pub use replay::{CoreReplay, WindowCycles};
 pub use requests::{After, FarRequests, LineRequest, WindowRequests};
 
-/// Lanes that are simulated at once.
+/// Number of lanes that are simulated at once.
 pub const LANES: usize = 16;

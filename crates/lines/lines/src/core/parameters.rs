@@ -1,70 +1,73 @@
-//! Numbers of a core, and what tells one lane from another.
+//! Parameters of a core, and parameters that distinguish lanes.
 
 use super::LANES;
 
-/// Numbers of a core. Latencies are in cycles, and include the way to the register: load-to-use.
+/// Parameters of a core. Latencies are in cycles from the inputs to the result in a register: load-to-use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoreParameters {
-    /// Groups that are fetched in a turn: instructions up to a taken branch.
+    /// Groups fetched per turn. A group is a sequence of instructions up to a taken branch.
     pub fetch_groups: usize,
-    /// Slots of a group at most.
+    /// Maximum number of slots in a group.
     pub fetch_width: usize,
-    /// Slots dispatched to the reorder buffer in a turn.
+    /// Slots dispatched to the reorder buffer per turn.
     pub dispatch_width: usize,
-    /// Slots retired in a turn.
+    /// Slots retired per turn.
     pub retire_width: usize,
-    /// Cycles of a turn: 1, or more where another thread of the core has others in which it dispatches, retires and takes ports.
+    /// Cycles of a turn. It is 1, or more if another thread of the core uses the other cycles to dispatch, retire and
+    /// occupy ports.
     pub turn: f32,
     /// Slots of the reorder buffer.
     pub reorder_buffer: usize,
-    /// Loads between dispatch and retirement.
+    /// Load queue: loads between dispatch and retirement.
     pub load_queue: usize,
-    /// Stores between dispatch and their write to the first level.
+    /// Store queue: stores between dispatch and their write to the first level.
     pub store_queue: usize,
-    /// Lines that the first level awaits at once.
+    /// Fill buffers: lines that the first level can await at once.
     pub fill_buffers: usize,
-    /// Lines that the prefetchers of the second level await at once.
+    /// Lines that the prefetchers of the second level can await at once.
     pub prefetch_buffers: usize,
-    /// Operations of integers, loads and stores between dispatch and their beginning; in multiples of 8.
+    /// Scheduler entries for integer operations, loads and stores, from dispatch to the beginning of the operation; a
+    /// multiple of 8.
     pub scheduler: usize,
-    /// Operations of vectors between dispatch and their beginning; in multiples of 8. `None` where the other scheduler has
-    /// them.
+    /// Scheduler entries for vector operations; a multiple of 8. `None` if the other scheduler also holds vector
+    /// operations.
     pub vector_scheduler: Option<usize>,
-    /// Operations that begin in a cycle.
+    /// Operations of each kind that can begin in a cycle.
     pub ports: CorePorts,
-    /// Cycles from one integer division to the next.
+    /// Cycles between the beginnings of two integer divisions.
     pub divide_interval: f32,
-    /// Cycles from one floating-point division to the next.
+    /// Cycles between the beginnings of two floating-point divisions.
     pub float_divide_interval: f32,
-    /// Page walks at once.
+    /// Page walks that can be in progress at once.
     pub walkers: usize,
-    /// Cycles of a page walk beyond its loads, for data that come from memory: in a virtual machine, the host's tables. They
-    /// share the caches with the data, and are themselves from where most of these are.
+    /// Cycles that a page walk takes in addition to its loads, if the data come from memory. In a virtual machine
+    /// they are spent in the host's page tables. These share the caches with the data, and therefore mostly come from
+    /// the same level.
     pub walk_latency: f32,
-    /// The same for data that a cache has.
+    /// Cycles that a page walk takes in addition to its loads, if a cache contains the data.
     pub cached_walk_latency: f32,
     /// Cycles from the completion of a mispredicted branch to the next dispatch.
     pub mispredict_penalty: f32,
-    /// Cycles from a store's data to a load that reads them.
+    /// Cycles from the availability of a store's data to that of a load that reads them.
     pub forward_latency: f32,
     /// Latency of each operation.
     pub operations: OperationLatencies,
-    /// Latency of each cache.
+    /// Latency of each cache level.
     pub caches: CacheLatencies,
-    /// Core clock in GHz, cycles a nanosecond.
+    /// Core clock in GHz, which is cycles per nanosecond.
     pub frequency_ghz: f64,
 }
 
-/// Operations of each kind that begin in a cycle.
+/// Number of operations of each kind that can begin in a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CorePorts {
-    /// Integer operations, branches, multiplications and divisions of integers included.
+    /// Integer operations, including branches, integer multiplications and integer divisions.
     pub integer: usize,
     /// Integer multiplications.
     pub multiply: usize,
     /// Branches.
     pub branch: usize,
-    /// Operations of vectors and floating-point numbers.
+    /// Operations on vectors and floating-point numbers.
     pub vector: usize,
     /// Floating-point additions.
     pub float_add: usize,
@@ -103,13 +106,13 @@ pub struct OperationLatencies {
     pub float_divide: f32,
     /// Move between general and vector registers.
     pub cross: f32,
-    /// Atomic operation or fence, beyond the wait for what comes before.
+    /// Atomic operation or fence, after the instructions before it have completed.
     pub serializing: f32,
-    /// System call, as far as the program sees it.
+    /// System call, as the time that the program sees.
     pub system_call: f32,
 }
 
-/// Cycles from an address to the value there, by the cache that has it.
+/// Load-to-use latency in cycles, by the level that contains the line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CacheLatencies {
     /// First level.
@@ -118,67 +121,71 @@ pub struct CacheLatencies {
     pub l2: f32,
     /// Last level.
     pub l3: f32,
-    /// Cycles for which a line that is loaded occupies the way to the first level. 0: no limit.
+    /// Cycles for which a loaded line occupies the channel to the first level. 0: no limit.
     pub fill_interval: f32,
-    /// Cycles for which a line that is stored to occupies that way, with the write-back that it becomes. 0: no limit.
+    /// Cycles for which a line that a store requests occupies the channel to the first level, including the
+    /// write-back that it later causes. 0: no limit.
     pub store_fill_interval: f32,
-    /// Cycles for which a line that a prefetcher asks for occupies the way from the last level to the second. 0: no limit.
+    /// Cycles for which a prefetched line occupies the channel from the last level to the second. 0: no limit.
     pub l3_interval: f32,
-    /// The same for a line that a load or store asks for: what no prefetcher foresees is in no order, and comes slower.
+    /// The same for a line that a load or store requests. It takes longer, because lines that no prefetcher predicts
+    /// are requested in irregular order. 0: no limit.
     pub l3_demand_interval: f32,
     /// Private cache of another core.
     pub peer: f32,
-    /// Second-level TLB, beyond the access itself.
+    /// Second-level TLB, in addition to the access itself.
     pub second_level_tlb: f32,
 }
 
-/// Memory as one lane has it: where pages are, and how far that is.
+/// Memory configuration of one lane: where pages are, and the latency and bandwidth of near and far memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lane {
-    /// Pages that are near.
+    /// Pages in near memory.
     pub pages: NearPages,
-    /// Near memory.
+    /// Parameters of near memory.
     pub near: MemoryParameters,
-    /// Far memory.
+    /// Parameters of far memory.
     pub far: MemoryParameters,
 }
 
-/// Pages that a lane has in near memory.
+/// Set of pages that a lane has in near memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NearPages {
     /// Every page.
     AllNear,
-    /// No page. Page tables stay near: the kernel keeps them in its own memory.
+    /// No page. Page tables stay near, because the kernel keeps them in its own memory.
     AllFar,
-    /// Pages that the placement with this number, 0 to 15, has near.
+    /// The pages that are near in the placement with this number, 0 to 15.
     Placement(u8),
 }
 
-/// Memory of one kind.
+/// Latency and bandwidth of one memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MemoryParameters {
-    /// Cycles from an address to the value there.
+    /// Load-to-use latency in cycles.
     pub latency: f32,
-    /// Cycles for which one line, read or written, occupies the way to the memory: 64 B divided by the rate. 0: no limit.
+    /// Cycles for which one line, read or written, occupies the channel that reads and writes share: 64 B divided by
+    /// the bandwidth. 0: no limit.
     pub interval: f32,
-    /// Cycles for which a line that is read occupies the way that reads have for themselves. 0: no limit.
+    /// Cycles for which a line occupies the channel for reads only. 0: no limit.
     pub read_interval: f32,
-    /// Cycles for which a line that is written occupies the way that writes have for themselves. 0: no limit.
+    /// Cycles for which a line occupies the channel for writes only. 0: no limit.
     pub write_interval: f32,
 }
 
 impl MemoryParameters {
-    /// Returns the parameters of memory with this latency, at this core clock, and without other limits.
+    /// Returns memory with this latency and unlimited bandwidth, converted to cycles of this core clock.
     pub fn of_latency(latency_ns: f64, frequency_ghz: f64) -> MemoryParameters {
         MemoryParameters { latency: quantum(latency_ns * frequency_ghz), ..MemoryParameters::default() }
     }
 
-    /// Returns the cycles that 64 B take at this rate, in 10^9 bytes per second, at this core clock.
+    /// Returns the cycles that 64 B take at this bandwidth, in 10^9 bytes per second, converted to cycles of this
+    /// core clock.
     pub fn interval_of(rate_gb_s: f64, frequency_ghz: f64) -> f32 {
         quantum(64.0 / rate_gb_s * frequency_ghz)
     }
 
-    /// Returns the number that is out of range, with its name.
+    /// Checks that all numbers are in their ranges. The error contains the number that is not, and its name.
     fn check(&self, which: &'static str) -> Result<(), CoreError> {
         cycles(&[
             (if which == "near" { "near latency" } else { "far latency" }, self.latency),
@@ -189,12 +196,12 @@ impl MemoryParameters {
     }
 }
 
-/// Rounds cycles to whole sixteenths, in which all times of the model are counted.
+/// Rounds cycles to multiples of 1/16, the resolution of all times in the model.
 fn quantum(cycles: f64) -> f32 {
     ((cycles * 16.0).round() / 16.0) as f32
 }
 
-/// Reason why parameters cannot be used.
+/// Reason why parameters are rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CoreError {
     /// A number of entries is out of range.
@@ -216,29 +223,29 @@ pub enum CoreError {
     /// The core clock is out of range.
     #[error("core clock is {0} GHz, but must be above 0 and finite")]
     Clock(String),
-    /// The lanes are too many or none.
+    /// There are no lanes, or too many.
     #[error("{0} lanes, but 1 to 16 are simulated at once")]
     Lanes(usize),
-    /// The lane to account for does not exist.
+    /// The lane for which the account should be kept does not exist.
     #[error("account of lane {lane}, but lanes are 0 to {}", lanes - 1)]
     Account {
-        /// Index asked for.
+        /// Requested index.
         lane: usize,
         /// Number of lanes.
         lanes: usize,
     },
-    /// A lane has a placement that no mask knows.
+    /// A lane refers to a placement that has no bit in a mask.
     #[error("placement {0}, but masks have 0 to 15")]
     Placement(u8),
 }
 
 impl CoreParameters {
-    /// Returns the slots dispatched in a cycle, on average.
+    /// Returns the mean number of slots dispatched per cycle.
     pub(super) fn dispatch_per_cycle(&self) -> f32 {
         self.dispatch_width as f32 / self.turn
     }
 
-    /// Checks that every number is in its range.
+    /// Checks that every parameter is in its range.
     ///
     /// # Errors
     /// If one is not; the error names it.
@@ -312,10 +319,10 @@ impl CoreParameters {
     }
 }
 
-/// Checks lanes.
+/// Checks the lanes of a replay.
 ///
 /// # Errors
-/// If there are none or too many, or one has a number out of its range.
+/// If there are no lanes or too many, or if a lane has a number out of its range.
 pub(super) fn check_lanes(lanes: &[Lane]) -> Result<(), CoreError> {
     if lanes.is_empty() || lanes.len() > LANES {
         return Err(CoreError::Lanes(lanes.len()));

@@ -1,21 +1,21 @@
-//! Execution ports: operations of one kind that begin in a cycle.
+//! Execution ports: how many operations of one kind can begin per cycle.
 //!
-//! Departure: ports bound the rate of dispatch, over some cycles, in place of each operation's beginning. Where operations of a
-//! kind come faster than their ports take them for long, the scheduler fills and dispatch is as slow; shorter bursts wait in it
-//! without effect.
+//! Departure: ports limit the rate of dispatch, averaged over some cycles, instead of the beginning of each
+//! operation. If operations of one kind arrive faster than their ports accept them for a long time, the scheduler
+//! fills up and dispatch slows to the same rate. Shorter bursts wait in the scheduler without an effect on dispatch.
 
 use super::parameters::{CoreParameters, CorePorts};
 use super::ring::Ring;
 use super::time::Time;
 use crate::instruction::{Instruction, MemoryUse, OperationClass};
 
-/// Cycles over which a rate is bound: those in which a scheduler of some hundred entries fills.
+/// Cycles over which a rate is averaged. A scheduler of some hundred entries fills within this time.
 const CYCLES: usize = 16;
 
-/// Kind of operation by the ports that take it.
+/// Kind of operation, by the ports that execute it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// No port.
+    /// No port is needed.
     None,
     Integer,
     Multiply,
@@ -28,7 +28,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Returns whether operations of this kind are of vectors.
+    /// Returns whether operations of this kind work on vectors.
     #[inline(always)]
     pub(super) fn is_vector(self) -> bool {
         matches!(self, Kind::Vector | Kind::FloatAdd | Kind::FloatMultiply | Kind::FloatDivide)
@@ -51,14 +51,14 @@ impl Kind {
     }
 }
 
-/// Rate of one kind.
+/// Rate limit of one kind of operation.
 struct Rate<T> {
     last: Ring<T>,
     cycles: f32,
 }
 
 impl<T: Time> Rate<T> {
-    /// Creates a rate of so many operations in so many cycles each.
+    /// Creates a limit of `ports` operations per `cycles` cycles.
     fn new(ports: usize, cycles: f32) -> Rate<T> {
         Rate { last: Ring::new(ports * CYCLES), cycles: cycles * CYCLES as f32 }
     }
@@ -71,11 +71,12 @@ impl<T: Time> Rate<T> {
     }
 }
 
-/// Rates of all kinds of a core.
+/// Rate limits of all kinds of operations of a core.
 pub(super) struct PortRates<T> {
-    /// By [`Kind`] but none; the rates of arithmetic are also those of every kind that shares its ports.
+    /// Limits by [`Kind`], except for `None`. The limits of integer and vector operations also apply to every kind
+    /// that shares their ports.
     kinds: [Rate<T>; 8],
-    /// Loads, stores, both, and those of vectors.
+    /// Limits of loads, of stores, of both together, of vector loads and of vector stores.
     accesses: [Rate<T>; 5],
 }
 
@@ -100,7 +101,7 @@ impl<T: Time> PortRates<T> {
         }
     }
 
-    /// Returns when the operation, loads and stores of an instruction can be dispatched.
+    /// Returns when the operation, the loads and the stores of an instruction can be dispatched.
     #[inline(always)]
     pub(super) fn bound(
         &mut self,
@@ -124,7 +125,8 @@ impl<T: Time> PortRates<T> {
         let own = &mut self.kinds[kind as usize - 1];
         dispatch = own.bound(dispatch);
         match kind {
-            // Multipliers, dividers and branches sit at ports of the integer units, floating-point units at those of vectors.
+            // Multipliers, dividers and branch units share ports with integer units; floating-point units share ports
+            // with vector units.
             Kind::Multiply | Kind::Divide | Kind::Branch => self.kinds[0].bound(dispatch),
             Kind::FloatAdd | Kind::FloatMultiply | Kind::FloatDivide => self.kinds[4].bound(dispatch),
             _ => dispatch,

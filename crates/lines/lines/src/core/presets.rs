@@ -1,20 +1,25 @@
 //! Cores by name.
 //!
-//! Sources: queues, widths, ports and latencies of operations from AMD's Software Optimization Guides 56305 (Zen 2), 56665
-//! (Zen 3), 57647 (Zen 4) and 58455 (Zen 5), and Intel's Optimization Reference Manual 248966, sections on Skylake Server, Ice Lake and
-//! Golden Cove; latencies of operations and dividers also from Agner Fog, *Instruction tables*, and uops.info; miss buffers,
-//! walkers and latencies of the last level, which depend on the model, from chipsandcheese.com's measurements of each core.
-//! Where they differ, the calibration of a machine is to be taken.
+//! Sources:
+//! - Queues, widths, ports and latencies of operations: AMD's Software Optimization Guides 56305 (Zen 2), 56665 (Zen
+//!   3), 57647 (Zen 4) and 58455 (Zen 5), and Intel's Optimization Reference Manual 248966, sections on Skylake
+//!   Server, Ice Lake and Golden Cove.
+//! - Latencies of operations and dividers, in addition: Agner Fog, *Instruction tables*, and uops.info.
+//! - Miss buffers, page walkers and latencies of the last level, which depend on the model: chipsandcheese.com's
+//!   measurements of each core.
 //!
-//! AMD's load queue gives an entry back when its load has its value, and a larger structure follows loads to their retirement
-//! ("AMD's Zen 4, Part 2", chipsandcheese.com, 2022: 136 of them, where AMD states 88; 116 in Zen 3, where it states 72). The larger
-//! number is taken.
+//! Where a machine differs from these numbers, use its calibration instead.
+//!
+//! AMD's load queue releases an entry when its load has its value, and a larger structure then tracks the load until
+//! it retires ("AMD's Zen 4, Part 2", chipsandcheese.com, 2022). That structure has 136 entries in Zen 4, where AMD
+//! states 88 for the queue, and 116 in Zen 3, where AMD states 72. The presets use the larger number, because the
+//! model holds entries until retirement.
 
 use super::parameters::{CacheLatencies, CoreParameters, CorePorts, OperationLatencies};
 
 impl CoreParameters {
-    /// Returns the core of a processor that [`Processor::by_name`](crate::processor::Processor::by_name) knows, at its base
-    /// clock. `None` if there is no such processor.
+    /// Returns the core of a processor that [`Processor::by_name`](crate::processor::Processor::by_name) knows, at
+    /// its base clock. Returns `None` if there is no such processor.
     pub fn by_name(name: &str) -> Option<CoreParameters> {
         Some(match name {
             "zen2" => zen2(),
@@ -31,7 +36,7 @@ impl CoreParameters {
 
 fn zen2() -> CoreParameters {
     CoreParameters {
-        // An entry of the operation cache a cycle.
+        // The operation cache delivers one entry per cycle.
         fetch_groups: 1,
         fetch_width: 8,
         dispatch_width: 6,
@@ -42,7 +47,7 @@ fn zen2() -> CoreParameters {
         store_queue: 48,
         fill_buffers: 22,
         prefetch_buffers: 48,
-        // 4 schedulers of 16 and one of 28 for addresses.
+        // Four schedulers of 16 entries, and one of 28 for address generation: 92, rounded down to a multiple of 8.
         scheduler: 88,
         vector_scheduler: Some(96),
         ports: CorePorts {
@@ -92,9 +97,10 @@ fn zen3() -> CoreParameters {
         ports: CorePorts { branch: 2, load: 3, store: 2, ..zen2().ports },
         divide_interval: 6.0,
         walkers: 6,
-        // Guide 56665, section 2.8: 11 to 18 cycles; the fetch of the right path takes the upper end.
+        // Guide 56665, section 2.8: 11 to 18 cycles. The upper end is used because it includes the fetch of the right
+        // path.
         mispredict_penalty: 18.0,
-        // Section 2.12: memory renaming. A pair that is predicted takes no time at all.
+        // Section 2.12: memory renaming. A predicted pair of store and load takes no time.
         forward_latency: 0.0,
         operations: OperationLatencies { divide_32: 10.0, divide_64: 13.0, ..zen_operations() },
         caches: CacheLatencies { l3: 46.0, peer: 100.0, ..zen2().caches },
@@ -115,17 +121,17 @@ fn zen4() -> CoreParameters {
 
 fn zen5() -> CoreParameters {
     CoreParameters {
-        // Two entries of six, behind two predictions a cycle.
+        // Two entries of six instructions, from two predictions per cycle.
         fetch_groups: 2,
         fetch_width: 6,
         dispatch_width: 8,
-        // 224 entries of up to two operations, for each of two threads.
+        // 224 entries of up to two operations for each of two threads.
         reorder_buffer: 448,
         load_queue: 202,
         store_queue: 104,
-        // One scheduler for integers and one for addresses.
+        // One scheduler for integer operations and one for address generation.
         scheduler: 88 + 56,
-        // Three of 38, in eights.
+        // Three schedulers of 38 entries, rounded down to a multiple of 8.
         vector_scheduler: Some(112),
         ports: CorePorts {
             integer: 6,
@@ -230,7 +236,7 @@ fn golden_cove() -> CoreParameters {
     }
 }
 
-/// Returns the latencies of AMD's operations since Zen 2, of divisions those of Zen 3.
+/// Returns the latencies of AMD's operations since Zen 2. Divisions have the latencies of Zen 3.
 fn zen_operations() -> OperationLatencies {
     OperationLatencies {
         integer: 1.0,
@@ -247,7 +253,7 @@ fn zen_operations() -> OperationLatencies {
     }
 }
 
-/// Returns the latencies of Intel's operations since Skylake, of divisions those of Ice Lake.
+/// Returns the latencies of Intel's operations since Skylake. Divisions have the latencies of Ice Lake.
 fn intel_operations() -> OperationLatencies {
     OperationLatencies {
         integer: 1.0,

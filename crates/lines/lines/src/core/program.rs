@@ -1,10 +1,10 @@
-//! Blocks as the model runs them: only what exists of each instruction, and its latency.
+//! Blocks, prepared for execution by the model: for each instruction, the registers that exist, and the latency.
 
 use super::parameters::CoreParameters;
 use super::ports::Kind;
 use crate::instruction::{CodeBlock, Instruction, MemoryUse, OperationClass, Register};
 
-/// Registers of one use, without those that are none.
+/// Registers of one use, without duplicates and without 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Registers<const N: usize> {
     registers: [Register; N],
@@ -29,18 +29,18 @@ impl<const N: usize> Registers<N> {
     }
 }
 
-/// Order that an instruction imposes.
+/// Ordering constraint of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// None beyond its registers.
+    /// No constraint beyond its registers.
     Free,
-    /// Begins when all before has ended; memory accesses after it wait for it.
+    /// It begins when all earlier instructions have ended, and later memory accesses wait for it.
     Serializing,
-    /// Begins when all before has ended; nothing after it is dispatched before its end.
+    /// It begins when all earlier instructions have ended, and no later one is dispatched before it ends.
     SystemCall,
 }
 
-/// Instruction as the model runs it.
+/// Instruction, prepared for execution by the model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prepared {
     pub(super) address: Registers<2>,
@@ -48,9 +48,9 @@ pub(super) struct Prepared {
     pub(super) targets: Registers<3>,
     pub(super) latency: f32,
     pub(super) kind: Kind,
-    /// Tells whether it works on vectors or floating-point numbers.
+    /// Whether it works on vectors or floating-point numbers.
     pub(super) is_vector: bool,
-    /// Tells whether it only moves between a register and memory.
+    /// Whether it only moves data between a register and memory.
     pub(super) is_move: bool,
     pub(super) slots: u8,
     pub(super) order: Order,
@@ -81,7 +81,7 @@ impl Prepared {
 }
 
 impl Prepared {
-    /// Returns whether the instruction waits in a scheduler, with so many accesses.
+    /// Returns whether an instruction with `accesses` accesses occupies a scheduler entry.
     #[inline(always)]
     pub(super) fn is_scheduled(&self, accesses: usize) -> bool {
         self.kind != Kind::None || accesses > 0
@@ -93,7 +93,8 @@ fn is_vector(operation: OperationClass) -> bool {
     matches!(operation, Vector | FloatAdd | FloatMultiply | FloatDivide | Cross)
 }
 
-/// Returns whether an instruction only moves between a register and memory: its time is that of the access.
+/// Returns whether an instruction only moves data between a register and memory, so that its time is that of the
+/// access.
 fn is_move(instruction: &Instruction) -> bool {
     let is_plain = matches!(
         instruction.operation,
@@ -128,19 +129,19 @@ impl CoreParameters {
     }
 }
 
-/// Blocks of a recording, prepared as far as they were seen.
+/// Prepared blocks of a recording, as far as the recording has been read.
 #[derive(Default)]
 pub(super) struct Program {
-    /// Instructions, block after block.
+    /// Instructions of all blocks, one block after another.
     instructions: Vec<Prepared>,
-    /// Index of each block's first instruction, and of the end.
+    /// Index of the first instruction of each block, followed by the total number of instructions.
     firsts: Vec<usize>,
-    /// Address of each block's first instruction, and behind its last.
+    /// Address of the first instruction of each block, and the address after its last one.
     addresses: Vec<(u64, u64)>,
 }
 
 impl Program {
-    /// Prepares those of a recording's blocks that are new.
+    /// Prepares those blocks of a recording that have not been prepared yet.
     pub(super) fn prepare(&mut self, blocks: &[CodeBlock], parameters: &CoreParameters) {
         if self.firsts.is_empty() {
             self.firsts.push(0);
@@ -152,7 +153,7 @@ impl Program {
         }
     }
 
-    /// Returns whether a block does not follow another one in memory.
+    /// Returns whether a block does not directly follow another block in memory.
     pub(super) fn is_elsewhere(&self, number: u32, before: u32) -> bool {
         self.addresses[number as usize].0 != self.addresses[before as usize].1
     }

@@ -1,4 +1,4 @@
-//! Runs of windows in several lanes at once.
+//! Execution of windows in several lanes at once.
 
 use super::LANES;
 use super::account::{Accountant, CycleAccount};
@@ -13,17 +13,17 @@ use crate::window::RecordedWindow;
 /// Cycles of one window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowCycles {
-    /// Thread of the window.
+    /// Number of the window's thread.
     pub thread: u32,
-    /// Instructions that the thread had executed before.
+    /// Instructions that the thread had executed before the window.
     pub start: u64,
-    /// Instructions behind the lead.
+    /// Instructions after the lead.
     pub instructions: u64,
-    /// Cycles that they take, by lane.
+    /// Cycles that these instructions take, by lane.
     pub cycles: Vec<f64>,
 }
 
-/// Core that runs the windows of one recording, one after another, in up to 16 lanes.
+/// Core that executes the windows of one recording, one after another, in up to 16 lanes.
 pub struct CoreReplay {
     machine: Machine<Lanes<LANES>, LaneMemory<LANES>, Accountant>,
     parameters: CoreParameters,
@@ -32,10 +32,11 @@ pub struct CoreReplay {
 }
 
 impl CoreReplay {
-    /// Creates a core with these lanes. The account is that of the lane with the index `accounted`.
+    /// Creates a core with these lanes. The cycle account is kept for the lane with the index `accounted`.
     ///
     /// # Errors
-    /// If there are none or over 16, no lane has that index, or a number is out of its range.
+    /// If there is no lane or there are more than 16, if no lane has the index `accounted`, or if a parameter is out
+    /// of its range.
     pub fn new(
         parameters: &CoreParameters,
         lanes: &[Lane],
@@ -51,10 +52,12 @@ impl CoreReplay {
         Ok(CoreReplay { machine, parameters, program, lanes: lanes.len() })
     }
 
-    /// Runs a window. `blocks` are those of the recording as far as it was read, the same ones each time or more.
+    /// Executes a window. `blocks` are the blocks of the recording, as far as it has been read. Each call must pass
+    /// the same blocks as the previous one, possibly followed by more.
     ///
     /// # Panics
-    /// If the window contradicts its blocks, which none does that a [`Reader`](crate::recording::Reader) returned.
+    /// If the window is inconsistent with its blocks. No window that a [`Reader`](crate::recording::Reader) returned
+    /// is.
     pub fn run(&mut self, window: &RecordedWindow, blocks: &[CodeBlock]) -> WindowCycles {
         self.program.prepare(blocks, &self.parameters);
         let mut cycles = vec![0.0; self.lanes];
@@ -68,14 +71,14 @@ impl CoreReplay {
         }
     }
 
-    /// Returns the account of all windows that were run, without their leads.
+    /// Returns the cycle account of all windows that were executed, without their leads.
     pub fn account(&self) -> CycleAccount {
         self.machine.watch.account()
     }
 }
 
 impl RecordedWindow {
-    /// Returns the number of its instructions, with the lead.
+    /// Returns the number of instructions, including the lead.
     pub(super) fn instructions(&self) -> u64 {
         self.steps.iter().map(|step| u64::from(step.instructions)).sum()
     }

@@ -1,12 +1,14 @@
-//! Requests to far memory, for a simulated network: what each waits for, and how long a window takes with given latencies.
+//! Far memory requests of a window for a simulated network: their dependences, and the window's duration for given
+//! latencies.
 //!
 //! ```text
-//! window --Requests::trace--> requests with dependences --network--> latency of each --Requests::replay--> cycles
+//! window --FarRequests::trace--> requests with dependences --network--> latency of each --FarRequests::replay--> cycles
 //! ```
 //!
-//! A request is issued when all that it needs is complete: addresses, room in queues and buffers. With given latencies the
-//! last of these is one far request, or the window's start; [`LineRequest::after`] names it. It is the one that is last where
-//! all far requests take the latency of the trace.
+//! A request is issued when everything that it needs is available: its address, and room in queues and buffers. The
+//! last of these conditions to be met is either the completion of one far request or the window's start, and
+//! [`LineRequest::after`] names it. Which condition is the last one is determined in a trace, in which all far
+//! requests have the same latency.
 
 use super::machine::Machine;
 use super::memory::{Device, Memory};
@@ -16,37 +18,37 @@ use super::time::{Lanes, NO_REQUEST, Time, Traced};
 use crate::instruction::CodeBlock;
 use crate::window::RecordedWindow;
 
-/// Moment that something waits for.
+/// Point in time, relative to the completion of a far request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct After {
-    /// Index of the request that has to be complete; `None` for the window's start.
+    /// Index of the request that completes first; `None` for the window's start.
     pub request: Option<u32>,
-    /// Time that the core needs from then on, in picoseconds.
+    /// Time that the core needs after that, in picoseconds.
     pub gap_ps: u64,
 }
 
-/// Request of a line in far memory.
+/// Request for a line in far memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineRequest {
-    /// Moment of its issue.
+    /// Time of its issue.
     pub after: After,
-    /// Address of its first byte.
+    /// Address of the first byte of the line.
     pub address: u64,
-    /// Tells whether it is a modified line that leaves the caches: nothing waits for it. A non-temporal store is not: its buffer
-    /// does.
+    /// Whether it is the write-back of a modified line, for which no instruction waits. A non-temporal store is not a
+    /// write-back, because it occupies a buffer until it completes.
     pub is_write_back: bool,
 }
 
-/// Requests of a window, in the order of the program.
+/// Far requests of a window, in program order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowRequests {
-    /// Requests; each waits for an earlier one.
+    /// Requests. Each one depends on an earlier request or on the window's start.
     pub requests: Vec<LineRequest>,
     /// Retirement of the last instruction.
     pub end: After,
 }
 
-/// Core that finds the far requests of windows, and runs windows with given latencies of these.
+/// Core that finds the far requests of windows, and replays windows with a given latency for each request.
 pub struct FarRequests {
     tracer: Machine<Traced, Tracing, ()>,
     player: Machine<Lanes<1>, Given, ()>,
@@ -55,11 +57,11 @@ pub struct FarRequests {
 }
 
 impl FarRequests {
-    /// Creates a core. `lane` says which pages are far, and how long far requests take in a trace; the network decides how
-    /// many it takes at once, so the lane's far interval does not count.
+    /// Creates a core. `lane` determines which pages are far, and the latency of far requests in a trace. The far
+    /// interval of the lane is ignored, because the network determines how many requests it accepts at once.
     ///
     /// # Errors
-    /// If a number is out of its range.
+    /// If a parameter is out of its range.
     pub fn new(parameters: &CoreParameters, lane: Lane) -> Result<FarRequests, CoreError> {
         parameters.check()?;
         check_lanes(&[lane])?;
@@ -77,10 +79,11 @@ impl FarRequests {
         Ok(FarRequests { tracer, player, parameters: parameters.clone(), program: Program::default() })
     }
 
-    /// Returns the far requests of a window, its lead included. `blocks` are those of the recording.
+    /// Returns the far requests of a window, including those of its lead. `blocks` are the blocks of the recording.
     ///
     /// # Panics
-    /// If the window contradicts its blocks, which none does that a [`Reader`](crate::recording::Reader) returned.
+    /// If the window is inconsistent with its blocks. No window that a [`Reader`](crate::recording::Reader) returned
+    /// is.
     pub fn trace(&mut self, window: &RecordedWindow, blocks: &[CodeBlock]) -> WindowRequests {
         self.program.prepare(blocks, &self.parameters);
         self.tracer.run(&self.program, window, &mut [0.0]);
@@ -90,11 +93,11 @@ impl FarRequests {
         WindowRequests { requests: std::mem::take(&mut memory.requests), end }
     }
 
-    /// Returns the cycles that a window takes behind its lead, when each of its far requests takes its own latency, in cycles
-    /// from its issue. Those of write-backs do not count.
+    /// Returns the cycles that a window takes after its lead if each of its far requests has the given latency, in
+    /// cycles from its issue. The latencies of write-backs have no effect.
     ///
     /// # Panics
-    /// If there are fewer latencies than requests, or the window contradicts its blocks.
+    /// If there are fewer latencies than requests, or the window is inconsistent with its blocks.
     pub fn replay(&mut self, window: &RecordedWindow, blocks: &[CodeBlock], latencies: &[f32]) -> f64 {
         self.program.prepare(blocks, &self.parameters);
         self.player.memory.latencies.clear();
@@ -105,12 +108,12 @@ impl FarRequests {
     }
 }
 
-/// Memory that notes far requests.
+/// Memory that records far requests.
 struct Tracing {
     lane: Lane,
     near: Device<Traced>,
     frequency_ghz: f64,
-    /// Cycles from the window's start to the time from which times are counted.
+    /// Cycles from the window's start to the current time base.
     base: f64,
     requests: Vec<LineRequest>,
     /// Completion of each request, in cycles from the window's start.
@@ -118,16 +121,16 @@ struct Tracing {
 }
 
 impl Tracing {
-    /// Returns what a time waited for, and for how long.
+    /// Returns the request that determined a time, and the time that passed since its completion.
     fn after(&self, time: Traced) -> After {
         let request = (time.request != NO_REQUEST).then_some(time.request);
         let from = request.map_or(0.0, |request| self.ends[request as usize]);
-        // A load that overtakes a store's request for its line is earlier than the request's end: it waits for nothing.
+        // A load that overtakes a store's request for its line can complete before that request; its gap is then 0.
         let cycles = (self.base + f64::from(time.time) - from).max(0.0);
         After { request, gap_ps: (cycles * 1000.0 / self.frequency_ghz).round() as u64 }
     }
 
-    /// Notes a far request. Returns when it is complete.
+    /// Records a far request and returns when it completes.
     fn request(&mut self, at: Traced, line: u64, is_write_back: bool) -> Traced {
         let number = self.requests.len() as u32;
         self.requests.push(LineRequest { after: self.after(at), address: line * 64, is_write_back });
@@ -174,7 +177,7 @@ impl Memory<Traced> for Tracing {
     }
 }
 
-/// Memory whose far requests take given latencies.
+/// Memory whose far requests have given latencies.
 struct Given {
     lane: Lane,
     near: Device<Lanes<1>>,
@@ -183,7 +186,7 @@ struct Given {
 }
 
 impl Given {
-    /// Returns when the next far request is complete.
+    /// Returns when the next far request completes.
     fn given(&mut self, at: Lanes<1>) -> Lanes<1> {
         self.next += 1;
         at.after(self.latencies[self.next - 1])

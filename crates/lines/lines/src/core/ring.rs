@@ -1,11 +1,11 @@
-//! Queue of fixed length, of which every entry is given back in order.
+//! Queue of fixed length whose entries are released in order.
 
 use super::time::Time;
 
-/// Queue whose entry is free again at the time that was pushed for it.
+/// Queue of fixed length. Each entry becomes free at the time that was pushed for it.
 pub(super) struct Ring<T> {
     times: Vec<T>,
-    /// Index of the oldest entry, which is the next to be taken.
+    /// Index of the oldest entry, which is taken next.
     next: usize,
 }
 
@@ -19,7 +19,8 @@ impl<T: Time> Ring<T> {
         self.times.len()
     }
 
-    /// Returns the time from which on the oldest entry but `later` ones is free; at most all of the queue is waited for.
+    /// Returns when the oldest entry after the first `later` ones becomes free. If `later` exceeds the length, it
+    /// waits for the whole queue.
     #[inline(always)]
     pub(super) fn oldest(&self, later: usize) -> T {
         let length = self.times.len();
@@ -27,14 +28,14 @@ impl<T: Time> Ring<T> {
         self.times[if index < length { index } else { index - length }]
     }
 
-    /// Returns the time that was pushed `before` pushes ago, 1 to the length.
+    /// Returns the time that was pushed `before` pushes ago, 1 to the length of the queue.
     #[inline(always)]
     pub(super) fn pushed(&self, before: usize) -> T {
         let index = if self.next < before { self.next + self.times.len() } else { self.next };
         self.times[index - before]
     }
 
-    /// Takes the oldest entry, which is free again at `time`.
+    /// Takes the oldest entry, which becomes free again at `time`.
     #[inline(always)]
     pub(super) fn push(&mut self, time: T) {
         self.times[self.next] = time;
@@ -44,7 +45,7 @@ impl<T: Time> Ring<T> {
         }
     }
 
-    /// Gives all entries back at `time`.
+    /// Releases all entries at `time`.
     pub(super) fn reset(&mut self, time: T) {
         self.times.fill(time);
         self.next = 0;

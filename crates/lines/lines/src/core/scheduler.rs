@@ -1,18 +1,20 @@
-//! Scheduler: operations that were dispatched and wait for their inputs.
+//! Scheduler, which holds dispatched operations until their inputs are available.
 
 use super::buffers::Buffers;
 use super::time::Time;
 
-/// Operations of which one is followed, for all of them.
+/// Size of a group of operations, of which one is simulated on behalf of all.
 const GROUP: usize = 8;
 
-/// Scheduler of a number of entries, each held from dispatch to the beginning of the operation, in any order.
+/// Scheduler with a fixed number of entries. An operation occupies an entry from its dispatch until it begins, and
+/// entries are released in any order.
 ///
-/// Departure: of each 8 operations one, drawn by a fixed sequence, is followed, and holds an entry of an eighth of the number:
-/// the wait is right on average, at an eighth of the cost.
+/// Departure: of every 8 operations, only one is simulated, which is selected by a fixed pseudo-random sequence. It
+/// occupies one entry of a scheduler of an eighth of the size. The wait is right on average, at an eighth of the
+/// cost.
 pub(super) struct Scheduler<T> {
     entries: Buffers<T>,
-    /// Operations of this group so far, and the one that is followed.
+    /// Position in the current group, and the position that is simulated.
     passed: usize,
     followed: usize,
     state: u32,
@@ -24,13 +26,13 @@ impl<T: Time> Scheduler<T> {
         Scheduler { entries, passed: 0, followed: 0, state: 1 }
     }
 
-    /// Returns when the next operation finds room.
+    /// Returns when the next operation obtains an entry.
     #[inline(always)]
     pub(super) fn room(&self, dispatch: T) -> T {
         if self.passed == self.followed { self.entries.begin(dispatch) } else { dispatch }
     }
 
-    /// Takes the room of an operation that begins at `begin`.
+    /// Occupies the entry of an operation that begins at `begin`.
     #[inline(always)]
     pub(super) fn push(&mut self, begin: T) {
         if self.passed == self.followed {

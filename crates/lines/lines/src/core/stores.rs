@@ -1,10 +1,10 @@
-//! Stores whose bytes a load may need: forwarding from the store queue.
+//! Recent stores, from which the store queue forwards bytes to loads.
 
 use super::time::Time;
 
-/// Entries of the table of places, a power of two.
+/// Number of entries in the table of places, a power of two.
 const PLACES: usize = 1024;
-/// Bytes of a place.
+/// Bytes of a place, which is the granularity at which stores are looked up.
 const PLACE: u64 = 8;
 
 /// Store of the program.
@@ -14,25 +14,25 @@ struct Store<T> {
     bytes: u64,
     /// Time at which address and data are known.
     data: T,
-    /// Time at which the first level has it.
+    /// Time at which the store is written to the first level.
     commit: T,
 }
 
-/// Value of a load that comes from the store queue.
+/// Data that a load receives from the store queue.
 pub(super) struct Forwarded<T> {
-    /// Time at which it is known.
+    /// Time at which the data are available.
     pub(super) time: T,
-    /// Tells whether one store has all of its bytes.
+    /// Whether a single store wrote all bytes of the load.
     pub(super) is_whole: bool,
 }
 
-/// Last stores in the order of the program, as many as the store queue holds.
+/// Most recent stores in program order, as many as the store queue holds.
 pub(super) struct Stores<T> {
     stores: Vec<Store<T>>,
     length: u64,
-    /// Stores so far.
+    /// Number of stores so far.
     count: u64,
-    /// Number plus 1 of the last store to a place, by its address; 0 is none.
+    /// Sequence number plus 1 of the last store to each place, by a hash of its address; 0 marks an empty entry.
     last: Vec<u64>,
     forward_latency: f32,
     load_latency: f32,
@@ -52,7 +52,7 @@ impl<T: Time> Stores<T> {
         }
     }
 
-    /// Notes a store of 1 to 64 bytes.
+    /// Records a store of 1 to 64 bytes.
     pub(super) fn push(&mut self, address: u64, bytes: u8, data: T, commit: T) {
         let bytes = u64::from(bytes);
         let index = self.index(self.count);
@@ -63,16 +63,16 @@ impl<T: Time> Stores<T> {
         }
     }
 
-    /// Returns the entry of a store.
+    /// Returns the entry of a store with this sequence number.
     #[inline(always)]
     fn index(&self, number: u64) -> usize {
         number as usize & (self.stores.len() - 1)
     }
 
-    /// Returns when the bytes of a load are known, if it reads what a recent store wrote.
+    /// Returns when the bytes of a load are available, if a recent store wrote any of them.
     ///
-    /// A store that has all bytes forwards them. Of one that has some, the load waits until the first level has them (Agner
-    /// Fog, microarchitecture.pdf, "Store forwarding stalls").
+    /// A store that wrote all bytes forwards them. If a store wrote only some of the bytes, the load waits until that
+    /// store has been written to the first level (Agner Fog, microarchitecture.pdf, "Store forwarding stalls").
     #[inline(always)]
     pub(super) fn forwarded(&self, address: u64, bytes: u8) -> Option<Forwarded<T>> {
         let bytes = u64::from(bytes);
@@ -116,7 +116,7 @@ impl<T: Time> Stores<T> {
     }
 }
 
-/// Returns the entries of the places that some bytes touch.
+/// Returns the table entries of the places that a range of bytes touches.
 #[inline(always)]
 fn places(address: u64, bytes: u64) -> impl Iterator<Item = usize> {
     let last = address.wrapping_add(bytes - 1) / PLACE;

@@ -1,50 +1,54 @@
-//! Times of the core model: one number for each lane, or a number and what it waited for.
+//! Times of the core model: one number per lane, or one number and the request that determined it.
 //!
-//! Unit: cycles, in whole sixteenths. A sum or a larger of two is exact while times are below 2^20 cycles, which rebasing
-//! ([`Time::minus`]) provides for, unless a chain of loads in flight is longer; then results are rounded to 24 bits.
+//! Times are in cycles, in multiples of 1/16. Sums and maxima are exact as long as times stay below 2^20 cycles,
+//! which rebasing ([`Time::minus`]) ensures. The exception is a longer chain of dependent loads in flight; results
+//! are then rounded to 24 bits.
 
-/// Time at which something happens, in each of some lanes.
+/// Time of an event, in each of several lanes.
 pub(super) trait Time: Copy {
-    /// Beginning: not later than anything.
+    /// Beginning of time; no time is earlier.
     const START: Self;
 
-    /// Returns the later of two times; of equal ones `other`.
+    /// Returns the later of two times, and `other` if they are equal.
     fn later(self, other: Self) -> Self;
 
-    /// Returns the earlier of two times; of equal ones `self`, so that a pair is never twice the same of them.
+    /// Returns the earlier of two times, and `self` if they are equal. `a.earlier(b)` and `a.later(b)` therefore
+    /// always return two different ones of the pair.
     fn earlier(self, other: Self) -> Self;
 
-    /// Returns the time so many cycles later.
+    /// Returns the time that is `cycles` later.
     fn after(self, cycles: f32) -> Self;
 
-    /// Returns the time counted from another one.
+    /// Returns the time relative to `base`.
     fn minus(self, base: Self) -> Self;
 
-    /// Returns the time that is later by what passes between two others. It waited for what `to` waited for.
+    /// Returns this time, increased by the difference between `from` and `to`. It depends on the same request as
+    /// `to`.
     fn shifted(self, from: Self, to: Self) -> Self;
 
-    /// Returns the later of two times, but in lanes where it is before `from`, this one.
+    /// Returns the later of two times in lanes where this time is not before `from`, and this time in the other
+    /// lanes.
     fn later_from(self, other: Self, from: Self) -> Self;
 
-    /// Returns the time in lanes where it is before a limit, and a time that never comes in others.
+    /// Returns this time in lanes where it is before `limit`, and a time that never comes in the other lanes.
     fn only_before(self, limit: Self) -> Self;
 
-    /// Returns whether it is later than another time in any lane.
+    /// Returns whether this time is later than `other` in any lane.
     fn is_later(&self, other: &Self) -> bool;
 
-    /// Returns whether any lane is later than so many cycles.
+    /// Returns whether this time exceeds `cycles` in any lane.
     fn is_after(&self, cycles: f32) -> bool;
 
-    /// Returns the cycles of a lane.
+    /// Returns the cycles of one lane.
     fn cycles(&self, lane: usize) -> f32;
 }
 
 /// Time that never comes, in cycles.
 const NEVER: f32 = 1e30;
-/// Oldest time that is told from older ones after rebasing, in cycles.
+/// Oldest time, in cycles, that rebasing preserves. Earlier times are raised to it.
 const OLDEST: f32 = -524_288.0;
 
-/// Time in `N` lanes. Aligned, so that it never crosses more cache lines than it must.
+/// Time in `N` lanes. It is aligned so that it spans as few cache lines as possible.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(align(64))]
 pub(super) struct Lanes<const N: usize>(pub(super) [f32; N]);
@@ -58,7 +62,7 @@ impl<const N: usize> Lanes<N> {
         self
     }
 
-    /// Returns the sum of a time and a length in each lane.
+    /// Adds a duration to a time in each lane.
     #[inline(always)]
     pub(super) fn plus(self, lengths: Self) -> Self {
         self.each(lengths, |time, length| time + length)
@@ -119,7 +123,8 @@ impl<const N: usize> Time for Lanes<N> {
     }
 }
 
-/// Returns the larger number. Written so that it becomes `maxps`, which `f32::max` does not for the sake of NaN.
+/// Returns the larger number. It is written so that it compiles to `maxps`, which `f32::max` does not because it has
+/// to handle NaN.
 #[inline(always)]
 pub(super) fn later(a: f32, b: f32) -> f32 {
     if a > b { a } else { b }
@@ -129,11 +134,11 @@ pub(super) fn later(a: f32, b: f32) -> f32 {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Traced {
     pub(super) time: f32,
-    /// Request, [`NO_REQUEST`] for the beginning of the window.
+    /// Index of the request; [`NO_REQUEST`] for the beginning of the window.
     pub(super) request: u32,
 }
 
-/// Stands for the beginning of the window.
+/// Index that stands for the beginning of the window.
 pub(super) const NO_REQUEST: u32 = u32::MAX;
 
 impl Time for Traced {

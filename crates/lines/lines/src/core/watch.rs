@@ -1,9 +1,9 @@
-//! Events that an observer of the core is told.
+//! Events that an observer of the core receives.
 
 use super::time::Time;
 use crate::window::Served;
 
-/// Reason for which an instruction took its time.
+/// Reason for the duration of an instruction. Later variants take precedence over earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Waited {
     /// Operations and their inputs, or the first level.
@@ -15,7 +15,7 @@ pub(super) enum Waited {
 }
 
 impl Waited {
-    /// Returns the reason for a wait for a line.
+    /// Returns the reason for waiting for a line that this level served.
     pub(super) fn for_line(served: Served) -> Waited {
         match served {
             Served::L1 => Waited::Core,
@@ -25,35 +25,35 @@ impl Waited {
     }
 }
 
-/// Instruction that retires.
+/// Retirement of an instruction.
 pub(super) struct Retirement<T> {
     /// Time of its dispatch.
     pub(super) dispatch: T,
-    /// Time from which on the store queue had room for it.
+    /// Time from which the store queue had room for it.
     pub(super) room: T,
-    /// Retirement of the instruction before.
+    /// Time at which the previous instruction retired.
     pub(super) before: T,
-    /// Retirement.
+    /// Time at which it retires.
     pub(super) at: T,
     pub(super) waited: Waited,
-    /// Cycles from dispatch to completion where nothing is waited for.
+    /// Cycles from dispatch to completion if it waits for nothing.
     pub(super) least: f32,
-    /// Tells whether a mispredicted branch, or a system call, stands before it.
+    /// Whether the previous instruction is a mispredicted branch or a system call.
     pub(super) is_restart: bool,
 }
 
 /// Observer of a core.
 pub(super) trait Watch<T: Time> {
-    /// Hears that the lead of a window is over, or that a window without one begins.
+    /// Called when the lead of a window is over, or when a window without a lead begins.
     fn start(&mut self);
 
-    /// Hears of an instruction that retires.
+    /// Called when an instruction retires.
     fn retire(&mut self, retirement: &Retirement<T>);
 
-    /// Hears of a line that memory was asked for at `begin` and that is there at `end`.
+    /// Called for a line that is requested from memory at `begin` and arrives at `end`.
     fn read(&mut self, begin: T, end: T);
 
-    /// Hears that times are counted from `base` from now on.
+    /// Called when the time base is shifted to `base`.
     fn rebase(&mut self, base: T);
 }
 

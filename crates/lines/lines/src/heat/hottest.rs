@@ -1,23 +1,25 @@
-//! Oracle: the hottest pages near, known from the whole run.
+//! Oracle placement: the hottest pages are near, as known from the whole run.
 //!
-//! Pages are ordered by their misses, since accesses wait for these. Lines that prefetchers read, and lines that are written back,
-//! decide between pages with equal misses: nearly nothing waits for them. It is no bound: misses that overlap count as much as
-//! misses that nothing hides.
+//! Pages are ordered by their misses, because accesses wait for these. Lines that prefetchers read and lines that are
+//! written back only decide between pages with equal misses, because almost no access waits for them.
+//!
+//! The oracle is not an upper bound on performance: it gives misses that overlap with others the same weight as
+//! misses whose latency is fully exposed.
 
 use super::{HeatTables, RangeHeat};
 use crate::window::RecordedWindow;
 
-/// Ranges that are near because no others are asked of memory more often.
+/// Ranges of addresses that are near, because no other ranges have more misses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hottest {
     range_bytes: u64,
-    /// First addresses of the ranges that are near, in order.
+    /// First addresses of the near ranges, in ascending order.
     near: Vec<u64>,
 }
 
 impl Hottest {
-    /// Chooses the hottest ranges of a run that are not larger than `near_bytes` together. Of equals, the one with the lower
-    /// address is near.
+    /// Chooses the hottest ranges of a run that together fit into `near_bytes`. If ranges are equally hot, the ones
+    /// with lower addresses are chosen.
     pub fn new(heat: &HeatTables, near_bytes: u64) -> Hottest {
         let count = near_bytes.checked_div(heat.range_bytes).unwrap_or(0) as usize;
         let mut ranges: Vec<&RangeHeat> = heat.ranges.iter().collect();
@@ -33,10 +35,11 @@ impl Hottest {
         self.near.binary_search(&(address & !(self.range_bytes - 1))).is_ok()
     }
 
-    /// Sets the bit of a placement in a window as these ranges have it, where memory was asked.
+    /// Sets the bit of a placement in a window according to these ranges, for all lines that were requested from
+    /// memory.
     ///
     /// # Panics
-    /// If the bit is not 0 to 15.
+    /// If `placement` is not 0 to 15.
     pub fn mark(&self, window: &mut RecordedWindow, placement: u32) {
         window.mark(placement, |address| self.is_near(address));
     }

@@ -1,7 +1,8 @@
-//! Heat of memory: how often an access missed each page, a prefetcher read it, or it was written back, over the whole run.
+//! Heat of memory: how often accesses missed in each page, prefetchers read it, and lines of it were written back.
 //!
-//! Two tables, both bounded: totals by page, from which the hottest pages follow ([`Hottest`]), and a coarser picture by
-//! page and time. Where a table would grow beyond its limit, its ranges of addresses double.
+//! There are two tables, both of bounded size: totals of the whole run by page, which give the hottest pages
+//! ([`Hottest`]), and a coarser picture by page and time. When a table would exceed its limit, its address ranges
+//! double in size.
 
 mod hottest;
 mod picture;
@@ -15,52 +16,52 @@ use picture::Picture;
 use ranges::Ranges;
 use serde::{Deserialize, Serialize};
 
-/// Ranges of the totals at most: those of 1 GiB in pages of 4 KiB.
+/// Maximum number of ranges in the totals, which covers 1 GiB in pages of 4 KiB.
 const RANGES: usize = 1 << 18;
 
-/// Heat as it is counted.
+/// Heat while it is being counted.
 #[derive(Clone, Debug)]
 pub struct Heat {
     totals: Ranges,
     picture: Picture,
 }
 
-/// Heat of a process, as it is kept.
+/// Heat tables of a process, as they are stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeatTables {
-    /// Bytes of a range of the totals, a power of two from 4096 on.
+    /// Bytes of a range of the totals; a power of two, at least 4096.
     pub range_bytes: u64,
-    /// Totals by range, in the order of addresses.
+    /// Totals by range, in ascending order of addresses.
     pub ranges: Vec<RangeHeat>,
-    /// Instructions of an epoch, over all threads.
+    /// Instructions of an epoch, summed over all threads.
     pub epoch_instructions: u64,
-    /// Bytes of a range of the picture, a power of two from 4096 on.
+    /// Bytes of a range of the picture; a power of two, at least 4096.
     pub cell_bytes: u64,
-    /// Heat by epoch, from the beginning of the run; in each, ranges in the order of addresses.
+    /// Heat by epoch, from the beginning of the run. Within an epoch, ranges are in ascending order of addresses.
     pub epochs: Vec<Vec<RangeHeat>>,
 }
 
-/// Heat of a range of addresses.
+/// Heat of one range of addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RangeHeat {
     /// First address.
     pub address: u64,
-    /// Loads and stores that memory served: the misses of [`CacheCounters`](crate::hierarchy::CacheCounters).
+    /// Loads and stores served by memory, as in the misses of [`CacheCounters`](crate::hierarchy::CacheCounters).
     pub misses: u64,
-    /// Lines that memory was asked for by prefetchers, and for their code.
+    /// Lines that were requested from memory by prefetchers or as code.
     pub prefetches: u64,
     /// Lines that were written to memory.
     pub write_backs: u64,
 }
 
 impl RangeHeat {
-    /// Returns the lines that went to or came from memory.
+    /// Returns the number of lines that were transferred to or from memory.
     pub fn lines(&self) -> u64 {
         self.misses + self.prefetches + self.write_backs
     }
 }
 
-/// Way that a line went.
+/// Reason for the transfer of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Miss,
@@ -75,13 +76,13 @@ impl Default for Heat {
 }
 
 impl Heat {
-    /// Creates cold memory.
+    /// Creates empty tables.
     pub fn new() -> Heat {
         Heat { totals: Ranges::new(RANGES), picture: Picture::new() }
     }
 
-    /// Counts the lines that went to or came from memory at the last access of the caches. A store that bypasses them is among the
-    /// misses and among the write-backs.
+    /// Counts the lines that the last access transferred to or from memory. A store that bypasses the caches counts
+    /// both as a miss and as a write-back.
     #[inline]
     pub fn count(&mut self, address: u64, served: Served, hierarchy: &Hierarchy) {
         if served == Served::Memory {
@@ -90,7 +91,7 @@ impl Heat {
         self.count_moved(hierarchy);
     }
 
-    /// Counts the lines that went to or came from memory at the last fetch of code.
+    /// Counts the lines that the last code fetch transferred to or from memory.
     #[inline]
     pub fn count_code(&mut self, address: u64, served: Served, hierarchy: &Hierarchy) {
         if served == Served::Memory {
@@ -114,12 +115,12 @@ impl Heat {
         self.picture.add(address, way);
     }
 
-    /// Hears how many instructions all threads have executed.
+    /// Advances time to `instructions`, the number that all threads have executed so far.
     pub fn advance(&mut self, instructions: u64) {
         self.picture.advance(instructions);
     }
 
-    /// Returns the tables so far.
+    /// Returns the tables as counted so far.
     pub fn tables(&self) -> HeatTables {
         HeatTables {
             range_bytes: self.totals.range_bytes(),
@@ -138,7 +139,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Each line that memory was asked for, and each that was written to it, is counted once in each table.
+        /// Each line that is requested from memory, and each that is written to it, is counted once in each table.
         #[test]
         fn heat_is_the_traffic_of_memory(
             has_prefetchers: bool,

@@ -1,18 +1,18 @@
-//! Heat by time and range of addresses, in a bounded number of cells.
+//! Heat by time and address range, in a bounded number of cells.
 
 use super::ranges::{Ranges, SHIFT, merged};
 use super::{RangeHeat, Way};
 
-/// Epochs at most.
+/// Maximum number of epochs.
 const EPOCHS: usize = 64;
-/// Instructions of an epoch at first.
+/// Initial length of an epoch, in instructions.
 const INSTRUCTIONS: u64 = 1 << 20;
-/// Cells of all epochs that are over.
+/// Maximum number of cells in all completed epochs.
 const CELLS: usize = 1 << 16;
-/// Ranges of the epoch that is not.
+/// Maximum number of ranges in the current epoch.
 const RANGES: usize = 1 << 16;
 
-/// Heat by time and range. Epochs double where there would be too many, and ranges too.
+/// Heat by time and address range. When there would be too many epochs or ranges, they double in size.
 #[derive(Clone, Debug)]
 pub(super) struct Picture {
     shift: u32,
@@ -27,13 +27,13 @@ impl Picture {
         Picture { shift: SHIFT, epoch_instructions: INSTRUCTIONS, over: Vec::new(), current }
     }
 
-    /// Counts a line.
+    /// Counts a transferred line in the current epoch.
     #[inline]
     pub(super) fn add(&mut self, address: u64, way: Way) {
         self.current.add(address, way);
     }
 
-    /// Hears how many instructions were executed: ends epochs that are over.
+    /// Advances time to `instructions` executed, and completes the epochs that have ended.
     pub(super) fn advance(&mut self, instructions: u64) {
         while instructions / self.epoch_instructions > self.over.len() as u64 {
             let ended = std::mem::replace(&mut self.current, Ranges::new(RANGES));
@@ -52,7 +52,7 @@ impl Picture {
         self.over = self.over.chunks(2).map(|pair| added(&pair.concat(), shift)).collect();
     }
 
-    /// Doubles ranges until there are not too many cells.
+    /// Doubles the ranges until the number of cells is within its limit.
     fn limit(&mut self) {
         while self.over.iter().map(Vec::len).sum::<usize>() > CELLS {
             self.shift += 1;
@@ -61,17 +61,17 @@ impl Picture {
         }
     }
 
-    /// Returns the instructions of an epoch.
+    /// Returns the length of an epoch, in instructions.
     pub(super) fn epoch_instructions(&self) -> u64 {
         self.epoch_instructions
     }
 
-    /// Returns the bytes of a range.
+    /// Returns the size of a range, in bytes.
     pub(super) fn range_bytes(&self) -> u64 {
         1 << self.shift.max(self.current.range_bytes().trailing_zeros())
     }
 
-    /// Returns all epochs, the present one last.
+    /// Returns all epochs. The current one is the last.
     pub(super) fn epochs(&self) -> Vec<Vec<RangeHeat>> {
         let shift = self.range_bytes().trailing_zeros();
         let present = self.current.sorted();
@@ -79,7 +79,7 @@ impl Picture {
     }
 }
 
-/// Adds up rows in any order.
+/// Sums rows that belong to the same range; the rows may be in any order.
 fn added(rows: &[RangeHeat], shift: u32) -> Vec<RangeHeat> {
     let mut rows = rows.to_vec();
     rows.sort_by_key(|row| row.address);
@@ -90,7 +90,7 @@ fn added(rows: &[RangeHeat], shift: u32) -> Vec<RangeHeat> {
 mod tests {
     use super::*;
 
-    /// Heat of a program that scans so many pages again and again, a page each thousand instructions.
+    /// Heat of a program that scans `pages` pages repeatedly, one page per thousand instructions.
     fn scanned(pages: u64, accesses: u64) -> Picture {
         let mut picture = Picture::new();
         for access in 0..accesses {
@@ -113,7 +113,7 @@ mod tests {
             assert!(epochs.len() <= EPOCHS);
             let expected = accesses * 1000 / picture.epoch_instructions() + 1;
             assert_eq!(epochs.len() as u64, expected, "{accesses} accesses");
-            // Each epoch but the last has the same heat, to a page.
+            // Every epoch but the last has the same heat, to within one page.
             let heat = |epoch: &Vec<RangeHeat>| epoch.iter().map(|row| row.misses).sum::<u64>();
             for epoch in &epochs[..epochs.len() - 1] {
                 assert!(heat(epoch).abs_diff(picture.epoch_instructions() / 1000) <= 1);

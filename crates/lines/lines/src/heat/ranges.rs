@@ -1,30 +1,30 @@
-//! Totals by range of addresses.
+//! Totals by address range.
 
 use super::{RangeHeat, Way};
 use std::collections::HashMap;
 
-/// Bytes of a range at first, as a shift.
+/// log2 of the initial size of a range, in bytes.
 pub(super) const SHIFT: u32 = 12;
 
-/// Totals by range. Ranges double where there would be too many.
+/// Totals by address range. When there would be too many ranges, their size doubles.
 #[derive(Clone, Debug)]
 pub(super) struct Ranges {
     shift: u32,
     most: usize,
     rows: Vec<RangeHeat>,
-    /// Index of each range's row, by its number.
+    /// Index of each range's row, keyed by the number of the range.
     indices: HashMap<u64, u32>,
-    /// Range of the last line, and its index.
+    /// Range of the last counted line, and the index of its row.
     last: (u64, usize),
 }
 
 impl Ranges {
-    /// Creates an empty table of at most so many ranges.
+    /// Creates an empty table of at most `most` ranges.
     pub(super) fn new(most: usize) -> Ranges {
         Ranges { shift: SHIFT, most, rows: Vec::new(), indices: HashMap::new(), last: (u64::MAX, 0) }
     }
 
-    /// Counts a line.
+    /// Counts a transferred line.
     #[inline]
     pub(super) fn add(&mut self, address: u64, way: Way) {
         let range = address >> self.shift;
@@ -63,12 +63,12 @@ impl Ranges {
         self.last = (u64::MAX, 0);
     }
 
-    /// Returns the bytes of a range.
+    /// Returns the size of a range, in bytes.
     pub(super) fn range_bytes(&self) -> u64 {
         1 << self.shift
     }
 
-    /// Returns the totals in the order of addresses.
+    /// Returns the totals in ascending order of addresses.
     pub(super) fn sorted(&self) -> Vec<RangeHeat> {
         let mut rows = self.rows.clone();
         rows.sort_unstable_by_key(|row| row.address);
@@ -76,7 +76,8 @@ impl Ranges {
     }
 }
 
-/// Adds up neighbours that are in the same range of 2^`shift` bytes. The rows are in the order of addresses.
+/// Sums neighbouring rows that fall into the same range of 2^`shift` bytes. The rows are in ascending order of
+/// addresses.
 pub(super) fn merged(rows: impl Iterator<Item = RangeHeat>, shift: u32) -> Vec<RangeHeat> {
     let mut merged: Vec<RangeHeat> = Vec::new();
     for row in rows {
@@ -100,7 +101,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
-        /// Totals against a map, added up at the size that the table has come to.
+        /// Compares the totals with those of a map that uses the final range size of the table.
         #[test]
         fn totals_are_right_at_every_size(
             most in 1usize..40,

@@ -1,40 +1,41 @@
-//! Counts of a thread.
+//! Cache counts of a thread.
 
 use crate::window::Served;
 use serde::{Deserialize, Serialize};
 
-/// Counts of a thread's accesses, and of what they caused. Page walks are not among the accesses.
+/// Counts of a thread's accesses and of the traffic that they caused. The loads of page walks are not counted as
+/// accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheCounters {
-    /// Loads by [`Served`]: L1, L2, L3, another core's cache, memory.
+    /// Loads by the level that [`Served`] them: L1, L2, L3, another core's cache, memory.
     pub loads: [u64; 5],
-    /// Stores by [`Served`]. One that bypasses the caches counts as served by memory, or by L1 if its line was gathered
-    /// already.
+    /// Stores by the level that [`Served`] them. A store that bypasses the caches counts as served by memory, or by
+    /// L1 if its line was already being gathered in a write-combining buffer.
     pub stores: [u64; 5],
-    /// Modified lines that left the last level for memory, and lines of stores that bypass the caches.
+    /// Modified lines evicted from the last level to memory, and lines written by stores that bypass the caches.
     pub write_backs: u64,
-    /// Lines that hardware prefetchers brought, by [`Served`]: where they were found.
+    /// Lines brought by hardware prefetchers, by the level that [`Served`] them.
     pub prefetches: [u64; 5],
-    /// Lines of code that the first-level instruction cache did not have, by [`Served`].
+    /// Code lines that missed the first-level instruction cache, by the level that [`Served`] them.
     pub fetches: [u64; 5],
     /// Page walks.
     pub walks: u64,
-    /// Loads of page walks that memory served.
+    /// Page-walk loads that were served by memory.
     pub walk_misses: u64,
 }
 
 impl CacheCounters {
-    /// Returns the number of accesses.
+    /// Returns the number of loads and stores.
     pub fn accesses(&self) -> u64 {
         self.loads.iter().chain(&self.stores).sum()
     }
 
-    /// Returns the accesses that a place served.
+    /// Returns the number of loads and stores that a level served.
     pub fn served(&self, by: Served) -> u64 {
         self.loads[by as usize] + self.stores[by as usize]
     }
 
-    /// Returns the accesses that memory served.
+    /// Returns the number of loads and stores that memory served.
     pub fn misses(&self) -> u64 {
         self.served(Served::Memory)
     }

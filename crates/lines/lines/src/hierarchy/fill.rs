@@ -1,4 +1,4 @@
-//! Lines that prefetchers bring to the caches.
+//! Lines that prefetchers bring into the caches.
 
 use super::prefetch::LinesAhead;
 use super::{Found, Hierarchy, Prefetched, Request, line_of};
@@ -6,7 +6,8 @@ use crate::cache::{EXCLUSIVE, UNUSED};
 use crate::window::Served;
 
 impl Hierarchy {
-    /// Lets the prefetchers learn from an access that missed the first level, or used a line that one of them had brought.
+    /// Trains the prefetchers with an access that missed the first level or was the first use of a prefetched line,
+    /// and brings the lines that they request.
     pub(super) fn prefetch(&mut self, thread: usize, core: usize, request: &Request, served: Served) {
         if served != Served::L1 {
             let ahead = self.cores[core].prefetchers.requested(line_of(request.address));

@@ -1,4 +1,4 @@
-//! Ways of a line between the levels.
+//! Movement of lines between the cache levels.
 
 use super::{Demanded, Found, Hierarchy};
 use crate::cache::{EXCLUSIVE, LINE_SHIFT, Line, MODIFIED, UNUSED};
@@ -7,7 +7,7 @@ use crate::processor::Content;
 use crate::window::Served;
 
 impl Hierarchy {
-    /// Brings a line to the first level of a core, for a load or a store.
+    /// Brings a line into the first level of a core for a load or a store, and returns the level that served it.
     pub(super) fn demand(&mut self, thread: usize, core: usize, line: u64, is_store: bool) -> Demanded {
         let demanded = match self.cores[core].l1.touch(line) {
             Some(flags) => {
@@ -36,7 +36,7 @@ impl Hierarchy {
         found
     }
 
-    /// Takes a line from the last level, another core or memory.
+    /// Fetches a line that missed the second level from the last level, another core or memory.
     pub(super) fn fetch(&mut self, thread: usize, core: usize, line: u64, is_store: bool) -> Found {
         let others = self.snoop(core, line, is_store);
         let own = core / self.group;
@@ -70,7 +70,7 @@ impl Hierarchy {
         Found { served, near, flags }
     }
 
-    /// Makes a line of the first level the only copy, and modified.
+    /// Makes a line of the first level the only copy and marks it as modified.
     fn own(&mut self, core: usize, line: u64) {
         let is_alone = self.cores[core].l1.find(line).is_some_and(|flags| *flags & EXCLUSIVE != 0);
         if !is_alone {
@@ -86,7 +86,7 @@ impl Hierarchy {
         *flags |= EXCLUSIVE;
     }
 
-    /// Puts a line that the second level has into the first.
+    /// Copies a line from the second level to the first.
     pub(super) fn fill_l1(&mut self, core: usize, line: u64, flags: u64) {
         let core = &mut self.cores[core];
         let Some(victim) = core.l1.insert(line, flags) else { return };
@@ -96,7 +96,7 @@ impl Hierarchy {
         }
     }
 
-    /// Puts a line into the second level.
+    /// Inserts a line into the second level. The victim moves to the last level.
     pub(super) fn fill_l2(&mut self, thread: usize, core: usize, line: u64, flags: u64) {
         let Some(victim) = self.cores[core].l2.insert(line, flags) else { return };
         let in_l1 = self.cores[core].l1.remove(victim.number).unwrap_or(0);
@@ -104,7 +104,7 @@ impl Hierarchy {
         self.put_in_last_level(thread, core / self.group, victim.number, modified);
     }
 
-    /// Puts a line into a last level, or marks it as modified there.
+    /// Inserts a line into a last level. If the line is already there, only its modified flag is updated.
     fn put_in_last_level(&mut self, thread: usize, group: usize, line: u64, modified: u64) {
         if let Some(flags) = self.last_levels[group].touch(line) {
             *flags |= modified;
@@ -116,7 +116,8 @@ impl Hierarchy {
         }
     }
 
-    /// Takes a line that left an inclusive last level from the private caches. Returns whether it was modified.
+    /// Handles the eviction of a line from a last level: an inclusive level also invalidates it in the private
+    /// caches. Returns whether any copy was modified and therefore has to be written back.
     fn leaves_memory(&mut self, group: usize, victim: Line) -> bool {
         let mut flags = victim.flags;
         if self.content == Content::Inclusive {

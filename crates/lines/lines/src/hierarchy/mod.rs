@@ -1,11 +1,13 @@
-//! Caches of a machine: which level serves each access, and what moves between them.
+//! Cache hierarchy of a machine: which level serves each access, and which lines move between the levels.
 //!
-//! The states of a line are MESI's, kept as flags in each private cache. The second level contains the first. A miss asks
-//! all other private caches, which stands for a directory that knows every line. A line that another core has modified
-//! comes from there, and its modified form goes to the asker's last level.
+//! Lines have MESI states, which are stored as flags in each private cache. The second level includes the first. A
+//! miss in the second level snoops all other private caches, which stands for a directory that tracks every line. A
+//! line that another core has modified is supplied by that core, and the modified copy goes to the last level of the
+//! requesting core.
 //!
-//! Departure: second levels of Intel's server processors need not contain the first; they are 20 times larger, so that
-//! few lines differ. Lines that a prefetcher asks for are there at once; the core model knows when they arrive.
+//! Departures: the second level of Intel's server processors need not include the first. Because it is 20 times
+//! larger, few lines differ. A line that a prefetcher requests is present immediately; the core model computes when
+//! it arrives.
 
 mod counters;
 mod fill;
@@ -25,9 +27,10 @@ use crate::processor::{CODE, Content, PageFrames, Processor, ProcessorError, che
 use crate::tlb::{TABLES, Tlb, Translation};
 use crate::window::{Served, Walk};
 
-/// Line numbers that are told apart: those of all addresses of a program, and of page tables.
+/// Mask of line numbers. They cover all addresses of a program and the page tables of the model.
 const NUMBERS: u64 = (1 << 56) - 1;
-/// Lines that a core gathers stores in that bypass the caches. Intel has 10 to 16 fill buffers for this and for misses.
+/// Write-combining buffers: lines in which a core gathers stores that bypass the caches. Intel has 10 to 16 fill
+/// buffers, which serve both these stores and misses.
 const COMBINING: usize = 8;
 
 /// Kind of an access.
@@ -37,7 +40,7 @@ pub enum Kind {
     Load,
     /// Store.
     Store,
-    /// Store that bypasses the caches.
+    /// Non-temporal store, which bypasses the caches.
     NontemporalStore,
 }
 
@@ -51,53 +54,57 @@ impl Kind {
 /// Access to one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Thread, counted from 0. It runs on the core that is its remainder by the number of cores.
+    /// Number of the thread, counted from 0. It runs on core `thread % cores`.
     pub thread: u32,
-    /// First byte.
+    /// Address of the first byte.
     pub address: u64,
-    /// Kind.
+    /// Kind of the access.
     pub kind: Kind,
-    /// Number of the instruction, by which a prefetcher tells instructions apart.
+    /// Number of the instruction. The stride prefetcher distinguishes instructions by it.
     pub instruction: u64,
 }
 
 /// Result of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Level that had the line. A store that bypasses the caches is served by memory if its line was not yet gathered.
+    /// Level that served the access. A store that bypasses the caches is served by memory, or by L1 if its line was
+    /// already being gathered.
     pub served: Served,
-    /// Placements that have the page near, a bit each, where memory served it; else 0.
+    /// Bit mask of the placements in which the page is near if memory served the access; otherwise 0.
     pub near: u16,
-    /// Page walk.
+    /// Page walk of the access.
     pub walk: Walk,
 }
 
-/// Line that was written to memory beside the access.
+/// Line that was written to memory as a consequence of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Address of its first byte.
+    /// Address of the first byte of the line.
     pub line: u64,
-    /// Placements that have its page near, a bit each.
+    /// Bit mask of the placements in which its page is near.
     pub near: u16,
 }
 
-/// Line that a hardware prefetcher brought at an access.
+/// Line that a hardware prefetcher brought because of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefetched {
-    /// Address of its first byte.
+    /// Address of the first byte of the line.
     pub line: u64,
-    /// Place where it was found: the second level or beyond.
+    /// Level in which the line was found: the second level or beyond.
     pub served: Served,
-    /// Placements that have its page near, a bit each, where memory served it; else 0.
+    /// Bit mask of the placements in which its page is near if memory served the line; otherwise 0.
     pub near: u16,
 }
 
-/// Caches of a machine.
+/// Caches, TLBs and prefetchers of a machine.
+///
+/// [`access`](Self::access) and [`fetch_code`](Self::fetch_code) make one access. Afterwards
+/// [`write_backs`](Self::write_backs) and [`prefetched`](Self::prefetched) return the other lines that it moved.
 #[derive(Clone, Debug)]
 pub struct Hierarchy {
     cores: Vec<Core>,
     last_levels: Vec<Cache>,
-    /// Cores of a last level.
+    /// Number of cores that share a last level.
     group: usize,
     content: Content,
     placements: Placements,
@@ -124,15 +131,15 @@ struct Thread {
     counters: CacheCounters,
 }
 
-/// Line that the first level has for a load or a store.
+/// Result of a load or store at the first level.
 struct Demanded {
     served: Served,
     near: u16,
-    /// Tells whether nothing has used it since it came there.
+    /// Whether this is the first use of the line since it entered the first level.
     is_first_use: bool,
 }
 
-/// Line as the levels below the first found it.
+/// Result of a request to the levels below the first.
 struct Found {
     served: Served,
     near: u16,
@@ -140,10 +147,10 @@ struct Found {
 }
 
 impl Hierarchy {
-    /// Creates empty caches of so many cores.
+    /// Creates the empty caches of a machine with `cores` cores.
     ///
     /// # Errors
-    /// If the processor's sizes, the number of cores or the placements cannot be simulated.
+    /// If the processor's sizes, the number of cores or the placements are out of range.
     pub fn new(
         processor: &Processor,
         cores: u32,
@@ -176,30 +183,32 @@ impl Hierarchy {
         })
     }
 
-    /// Sets which pages are of 2 MiB: ranges of addresses, first and behind the last. All others are of 4 KiB.
+    /// Sets which pages are 2 MiB pages, as address ranges of first address and end. All other pages are 4 KiB pages.
     pub fn set_huge_pages(&mut self, ranges: &[(u64, u64)]) {
         self.huge = ranges.to_vec();
         self.cores.iter_mut().for_each(|core| core.tlb.forget_last());
     }
 
-    /// Sets the ranges of a placement by [`PagePlacement::Ranges`], with this number.
+    /// Sets the far ranges of the placement with this index, which is a [`PagePlacement::Ranges`].
     pub fn set_far_ranges(&mut self, placement: usize, ranges: &[(u64, u64)]) {
         self.placements.set_far_ranges(placement, ranges);
     }
 
-    /// Hears how many instructions all threads have executed: placements that move pages go by it.
+    /// Advances the placements to `instructions`, the number that all threads have executed so far. Placements that
+    /// move pages use it as their clock.
     pub fn advance(&mut self, instructions: u64) {
         self.placements.advance(instructions);
     }
 
-    /// Returns what each placement has moved so far.
+    /// Returns the memory that each placement has moved so far.
     pub fn moved(&self) -> Vec<MovedBytes> {
         self.placements.moved()
     }
 
-    /// Forgets a page of 4 KiB that the program has given back: no cache has its lines any more, and its room is free.
+    /// Forgets a 4 KiB page that the program has released: its lines are removed from all caches, and its near memory
+    /// is free again.
     ///
-    /// Departure: modified lines of such a page are written back some time; here they never are.
+    /// Departure: a real machine eventually writes the modified lines of such a page back; here they are dropped.
     pub fn forget_page(&mut self, page: u64) {
         self.placements.forget(page);
         let first = line_of(page << PAGE_SHIFT);
@@ -212,7 +221,7 @@ impl Hierarchy {
         }
     }
 
-    /// Returns the lines that were written to memory at the last access.
+    /// Returns the lines that the last access wrote to memory.
     pub fn write_backs(&self) -> &[Written] {
         &self.write_backs
     }
@@ -222,18 +231,19 @@ impl Hierarchy {
         &self.prefetched
     }
 
-    /// Returns the counts of a thread.
+    /// Returns the counts of a thread; all are 0 if the thread has made no access.
     pub fn counters(&self, thread: u32) -> CacheCounters {
         self.threads.get(thread as usize).map_or(CacheCounters::default(), |thread| thread.counters)
     }
 
-    /// Sets all counts to 0, and the instructions executed, and leaves the caches.
+    /// Resets all counts and the number of executed instructions to 0, and leaves the content of the caches
+    /// unchanged.
     pub fn forget_counts(&mut self) {
         self.threads.clear();
         self.placements.forget_counts();
     }
 
-    /// Makes an access. The bytes are all in one line.
+    /// Makes an access to bytes that are all in one line, and returns the level that served it.
     #[inline]
     pub fn access(&mut self, request: &Request) -> Outcome {
         let number = request.thread as usize;
@@ -258,9 +268,10 @@ impl Hierarchy {
         self.access_further(number, request)
     }
 
-    /// Fetches the line of code that begins at an address. `None` where the first-level instruction cache had it.
+    /// Fetches the line of code at an address. Returns `None` if the first-level instruction cache contained it.
     ///
-    /// Departure: a line of code stays there when the second level loses it, and when a store changes it.
+    /// Departure: a line stays in the instruction cache when the second level evicts it, and when a store modifies
+    /// it.
     #[inline]
     pub fn fetch_code(&mut self, thread: u32, address: u64) -> Option<Prefetched> {
         let number = thread as usize;
@@ -286,7 +297,7 @@ impl Hierarchy {
         }
     }
 
-    /// Makes an access that the first level does not simply serve.
+    /// Makes an access that is not a plain hit in the first level.
     fn access_further(&mut self, thread: usize, request: &Request) -> Outcome {
         let core = self.threads[thread].core;
         let walk = self.translate(thread, core, request.address);
@@ -305,7 +316,7 @@ impl Hierarchy {
         Outcome { served, near, walk }
     }
 
-    /// Translates an address, and loads the entries of the page table that it takes.
+    /// Translates an address and makes the page-table loads that the walk needs.
     fn translate(&mut self, thread: usize, core: usize, address: u64) -> Walk {
         if self.cores[core].tlb.is_last(address) {
             return Walk::default();
@@ -320,7 +331,7 @@ impl Hierarchy {
 
     fn walk(&mut self, thread: usize, core: usize, entries: &[u64]) -> Walk {
         let mut walk = Walk::default();
-        // The tree is loaded from its root on.
+        // A walk loads the page table from its root downwards.
         for entry in entries.iter().rev() {
             match self.demand(thread, core, line_of(*entry), false).served {
                 Served::L1 => walk.caches[0] += 1,
@@ -335,7 +346,7 @@ impl Hierarchy {
         walk
     }
 
-    /// Stores to a line past the caches, which no longer have it afterwards.
+    /// Makes a store that bypasses the caches. The line is removed from all caches.
     fn bypass(&mut self, thread: usize, core: usize, line: u64) -> (Served, u16) {
         let combining = &mut self.cores[core].combining;
         if combining.contains(&line) {
@@ -348,7 +359,7 @@ impl Hierarchy {
         (Served::Memory, near)
     }
 
-    /// Writes a line to memory. Returns the placements that have it near.
+    /// Writes a line to memory. Returns the bit mask of the placements in which it is near.
     fn write_back(&mut self, thread: usize, line: u64) -> u16 {
         let address = line << LINE_SHIFT;
         let near = self.near(address, Asked::Write);
@@ -357,7 +368,8 @@ impl Hierarchy {
         near
     }
 
-    /// Asks the placements for a page that memory is asked for. Page tables are near: the kernel keeps them.
+    /// Returns the placements in which a requested address is near. Page tables are always near, because the kernel
+    /// keeps them in its own memory.
     fn near(&mut self, address: u64, asked: Asked) -> u16 {
         if address >= TABLES { u16::MAX } else { self.placements.near(address, asked) }
     }

@@ -1,22 +1,22 @@
-//! Coherence: what other cores have of a line, and what becomes of it.
+//! Coherence: copies of a line in other caches, and their invalidation.
 
 use super::Hierarchy;
 use crate::cache::{EXCLUSIVE, MODIFIED};
 
-/// Copies of a line beyond a core and its last level.
+/// Copies of a line outside a core and its last level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Others {
-    /// Tells whether a private cache has it.
+    /// Whether another core's private caches contain it.
     pub is_private: bool,
-    /// Tells whether another last level has it.
+    /// Whether another last level contains it.
     pub is_in_last_level: bool,
-    /// Tells whether one of them had it modified.
+    /// Whether one of these copies was modified.
     pub is_modified: bool,
 }
 
 impl Hierarchy {
-    /// Asks all other caches for a line. A load leaves them clean copies, a store none; the asker has then to keep the line
-    /// as modified if one of them had.
+    /// Snoops all other caches for a line. A load leaves them with clean copies, and a store invalidates their
+    /// copies. If the result says that a copy was modified, the caller must keep the line as modified.
     pub(super) fn snoop(&mut self, core: usize, line: u64, is_store: bool) -> Others {
         let mut others = Others::default();
         if self.cores.len() == 1 {
@@ -53,9 +53,9 @@ impl Hierarchy {
         }
     }
 
-    /// Removes a line from all caches: memory is about to have it whole.
+    /// Removes a line from all caches, because a store that bypasses them is about to write it to memory.
     ///
-    /// Departure: a part of a modified line that the store does not overwrite would first be written back.
+    /// Departure: a processor first writes back a modified line that such a store overwrites only in part.
     pub(super) fn discard(&mut self, core: usize, line: u64) {
         self.snoop(core, line, true);
         self.cores[core].l1.remove(line);

@@ -1,32 +1,33 @@
-//! Near memory as a cache of far memory.
+//! Near memory as a hardware-managed cache of far memory.
 //!
-//! A request that finds its granule in near memory is served there; else far memory serves it, and the granule comes near, as
-//! in DRack's DRAM cache (Zhang et al., USENIX ATC 2025). Write-backs of the last level are taken where the granule is near and
-//! go to far memory where it is not.
+//! A read whose granule is in near memory is served there. Otherwise far memory serves it and the granule is copied
+//! to near memory, as in DRack's DRAM cache (Zhang et al., USENIX ATC 2025). A write-back from the last level goes to
+//! near memory if the granule is there, and to far memory otherwise.
 
 use crate::cache::{Cache, MODIFIED};
 
-/// Cache of far memory.
+/// DRAM cache.
 #[derive(Clone, Debug)]
 pub(super) struct DramCache {
     cache: Cache,
-    /// Bytes of a granule, as a shift.
+    /// log2 of the bytes of a granule.
     granule: u32,
-    /// Modified granules that left near memory.
+    /// Number of modified granules evicted from near memory.
     written: u64,
-    /// Granules that came near.
+    /// Number of granules copied to near memory.
     brought: u64,
 }
 
 impl DramCache {
-    /// Creates an empty cache. The granule is a power of two.
+    /// Creates an empty cache. `granule_bytes` is a power of two.
     pub(super) fn new(near_bytes: u64, granule_bytes: u64, ways: u32) -> DramCache {
         let sets = (near_bytes / (granule_bytes * u64::from(ways))).max(1);
         let granule = granule_bytes.trailing_zeros();
         DramCache { cache: Cache::shared(sets, ways), granule, written: 0, brought: 0 }
     }
 
-    /// Reads a line. Returns whether near memory has it.
+    /// Reads a line, and copies its granule to near memory if it is missing. Returns whether near memory contained
+    /// it.
     pub(super) fn read(&mut self, address: u64) -> bool {
         let granule = address >> self.granule;
         if self.cache.touch(granule).is_some() {
@@ -38,27 +39,27 @@ impl DramCache {
         false
     }
 
-    /// Writes a line. Returns whether near memory takes it.
+    /// Writes a line back. Returns whether near memory contained its granule.
     pub(super) fn write(&mut self, address: u64) -> bool {
         let granule = self.cache.touch(address >> self.granule);
         granule.map(|flags| *flags |= MODIFIED).is_some()
     }
 
-    /// Forgets a page of 4 KiB, modified or not.
+    /// Drops a 4 KiB page, modified or not.
     pub(super) fn forget(&mut self, page: u64) {
         let (first, end) = (page << 12 >> self.granule, ((page + 1) << 12).div_ceil(1 << self.granule));
-        // A larger granule has pages that are still there.
+        // A larger granule stays, because it also contains pages that are still in use.
         if self.granule <= 12 {
             (first..end).for_each(|granule| _ = self.cache.remove(granule));
         }
     }
 
-    /// Sets what has moved to nothing.
+    /// Resets the counts to 0.
     pub(super) fn forget_counts(&mut self) {
         (self.brought, self.written) = (0, 0);
     }
 
-    /// Returns the bytes that moved into near memory and out of it, beyond what was asked for.
+    /// Returns the bytes copied into near memory and evicted from it, which come in addition to the requested lines.
     pub(super) fn moved_bytes(&self) -> [u64; 2] {
         [self.brought << self.granule, self.written << self.granule]
     }
@@ -75,7 +76,7 @@ mod tests {
             let granules = 0..64;
             assert!(granules.clone().all(|number| !cache.read(number * granule)));
             assert!(granules.clone().all(|number| cache.read(number * granule + granule - 1)));
-            // Twice as many in a cycle are always far.
+            // A cyclic scan over twice the capacity always misses.
             (0..128).for_each(|number| _ = cache.read(number * granule));
             let far = (0..128).filter(|number| !cache.read(number * granule)).count();
             assert_eq!(far, 128, "{granule} bytes in {ways} ways");

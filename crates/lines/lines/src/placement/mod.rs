@@ -1,4 +1,4 @@
-//! Placements of pages in near and far memory, decided at each miss.
+//! Placements of pages in near and far memory, which are evaluated at each miss.
 
 mod dram_cache;
 mod text;
@@ -10,56 +10,56 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use tiered::Tiered;
 
-/// Bytes of a page, as a shift.
+/// log2 of the bytes of a page.
 pub(crate) const PAGE_SHIFT: u32 = 12;
-/// Largest number of placements: bits of a mask.
+/// Maximum number of placements: the bits of a mask.
 pub const PLACEMENTS: usize = 16;
 
-/// Placement of a program's pages of 4 KiB. Its text is that of [`PagePlacement::usual`]'s: `interleaved:0.5`.
+/// Placement of a program's 4 KiB pages. Its textual form is a name with parameters, for example `interleaved:0.5`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PagePlacement {
-    /// Every page near.
+    /// All pages are near.
     AllNear,
-    /// Every page far.
+    /// All pages are far.
     AllFar,
-    /// Pages near in turns, so that this share of any run of pages is: 0 to 1.
+    /// Near and far pages alternate so that any run of pages has this share of near pages, 0 to 1.
     Interleaved {
-        /// Share that is near.
+        /// Share of near pages.
         near_share: f64,
     },
-    /// Pages near in the order of their first misses, until this many bytes are.
+    /// Pages are near in the order of their first misses, until near memory is full.
     FirstTouch {
         /// Size of near memory, in bytes.
         near_bytes: u64,
     },
-    /// Pages moved by their use, as Linux does with TPP (Maruf et al., ASPLOS 2023).
+    /// The kernel moves pages according to their use, as Linux does with TPP (Maruf et al., ASPLOS 2023).
     Tiered {
         /// Size of near memory, in bytes.
         near_bytes: u64,
-        /// Instructions of all threads from one sampling of far pages to the next. Linux samples each second at first
+        /// Instructions of all threads between two samplings of far pages. Linux initially samples once per second
         /// (`numa_balancing_scan_period_min_ms`).
         period: u64,
     },
-    /// Near memory as a cache of far memory, as in DRack (Zhang et al., USENIX ATC 2025, section 5.2).
+    /// Near memory is a cache of far memory, as in DRack (Zhang et al., USENIX ATC 2025, section 5.2).
     DramCache {
         /// Size of near memory, in bytes.
         near_bytes: u64,
-        /// Bytes that come near at once, a power of two from 64 on.
+        /// Bytes that are copied to near memory at once; a power of two, at least 64.
         granule_bytes: u64,
-        /// Granules of a set.
+        /// Associativity: granules per set.
         ways: u32,
     },
-    /// Pages far in ranges that [`Hierarchy::set_far_ranges`](crate::hierarchy::Hierarchy::set_far_ranges) sets, at first
-    /// none.
+    /// Pages are far in the ranges set by [`Hierarchy::set_far_ranges`](crate::hierarchy::Hierarchy::set_far_ranges).
+    /// Initially there are none.
     Ranges,
 }
 
 impl PagePlacement {
-    /// Shares of near memory that are usually asked for.
+    /// Default shares of near memory.
     pub const SHARES: [f64; 3] = [0.25, 0.5, 0.75];
 
-    /// Returns the placements that are usually asked for: all pages near, all far, and shares interleaved; shares by first
-    /// touch too where the footprint is known, in bytes.
+    /// Returns the default placements: all pages near, all pages far, and the default shares interleaved. If the
+    /// footprint is known, in bytes, the same shares are added with first-touch placement.
     pub fn usual(footprint: Option<u64>) -> Vec<PagePlacement> {
         let interleaved = Self::SHARES.map(|near_share| PagePlacement::Interleaved { near_share });
         let near_bytes = |share: f64, bytes: u64| (share * bytes as f64) as u64;
@@ -74,28 +74,29 @@ impl PagePlacement {
     }
 }
 
-/// Placements of one run, each with what it remembers.
+/// Placements of one run, each with its state.
 #[derive(Clone, Debug)]
 pub(crate) struct Placements {
     all: Vec<State>,
-    /// Last page and its mask, in the placements that leave a page where it is.
+    /// Last page and its mask, for the placements that never move a page.
     last: Option<(u64, u16)>,
-    /// Tells whether there are others.
+    /// Whether any placement moves pages.
     has_moving: bool,
 }
 
-/// Memory that a placement has moved between near and far beside what the program asked for.
+/// Memory that a placement has copied between near and far memory, in addition to the lines that the program
+/// requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MovedBytes {
-    /// Bytes that came near: pages promoted, or granules that a DRAM cache took.
+    /// Bytes copied to near memory: promoted pages, or granules copied into a DRAM cache.
     pub into_near_bytes: u64,
-    /// Bytes that went far: pages demoted, or modified granules that left a DRAM cache.
+    /// Bytes copied to far memory: demoted pages, or modified granules evicted from a DRAM cache.
     pub out_of_near_bytes: u64,
-    /// Accesses at which the kernel was called.
+    /// Hint faults: accesses that entered the kernel because it had unmapped the page to sample it.
     pub hint_faults: u64,
 }
 
-/// Request to memory.
+/// Kind of a request to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     Read,
@@ -105,10 +106,11 @@ pub(crate) enum Asked {
 #[derive(Clone, Debug)]
 enum State {
     Constant(bool),
-    /// Page `n` is near if `n * share` passes a whole number, in units of 2^-32.
+    /// Share of near pages, in units of 2^-32. Page `n` is near if the interval from `n * share` to `(n + 1) * share`
+    /// passes a whole number.
     Interleaved(u64),
-    /// Pages that are near, pages that found no room, and how many may be near. A page stays where it is until it is given
-    /// back (Linux moves none on its own).
+    /// Near pages, far pages, and the capacity of near memory in pages. A page stays where it is until the program
+    /// releases it, because Linux by itself moves no page.
     FirstTouch {
         near: HashSet<u64>,
         far: HashSet<u64>,
@@ -119,14 +121,14 @@ enum State {
     Ranges(Vec<(u64, u64)>),
 }
 
-/// Granules of a DRAM cache at most: half a GiB of them is kept.
+/// Maximum number of granules of a DRAM cache. Their state takes half a GiB.
 const GRANULES: u64 = 1 << 26;
 
 impl Placements {
-    /// Begins placements, of which no page is decided.
+    /// Creates the placements. No page has been placed yet.
     ///
     /// # Errors
-    /// If they are more than a mask has bits, or a share is none.
+    /// If there are more placements than a mask has bits, or a parameter is out of range.
     pub(crate) fn new(placements: &[PagePlacement]) -> Result<Placements, ProcessorError> {
         if placements.len() > PLACEMENTS {
             return Err(ProcessorError::Placements(placements.len()));
@@ -143,13 +145,13 @@ impl Placements {
         }
     }
 
-    /// Forgets a page that the program has given back.
+    /// Forgets a page that the program has released.
     pub(crate) fn forget(&mut self, page: u64) {
         self.last = None;
         self.all.iter_mut().for_each(|state| state.forget(page));
     }
 
-    /// Returns the placements that have the page of an address near, a bit each.
+    /// Returns the bit mask of the placements in which the page of an address is near.
     pub(crate) fn near(&mut self, address: u64, asked: Asked) -> u16 {
         let page = address >> PAGE_SHIFT;
         let staying = match self.last {
@@ -163,13 +165,13 @@ impl Placements {
         }
     }
 
-    /// Returns a bit for each placement of which `is_near` says that it is.
+    /// Returns the bit mask of the placements for which `is_near` returns `Some(true)`.
     fn mask(&mut self, is_near: impl Fn(&mut State) -> Option<bool>) -> u16 {
         let bits = self.all.iter_mut().enumerate();
         bits.fold(0, |mask, (bit, state)| mask | u16::from(is_near(state) == Some(true)) << bit)
     }
 
-    /// Hears how many instructions all threads have executed.
+    /// Advances time to `instructions`, the number that all threads have executed so far.
     pub(crate) fn advance(&mut self, instructions: u64) {
         for state in &mut self.all {
             if let State::Tiered(tiered) = state {
@@ -178,7 +180,7 @@ impl Placements {
         }
     }
 
-    /// Sets what was moved to nothing, and the instructions so far to 0.
+    /// Resets the counts of moved memory and the number of executed instructions to 0.
     pub(crate) fn forget_counts(&mut self) {
         for state in &mut self.all {
             match state {
@@ -189,7 +191,7 @@ impl Placements {
         }
     }
 
-    /// Returns what each placement has moved so far.
+    /// Returns the memory that each placement has moved so far.
     pub(crate) fn moved(&self) -> Vec<MovedBytes> {
         self.all.iter().map(State::moved).collect()
     }
@@ -228,12 +230,12 @@ impl State {
         })
     }
 
-    /// Returns whether a page may be near at one time and far at another.
+    /// Returns whether the placement may move a page between near and far memory.
     fn is_moving(&self) -> bool {
         matches!(self, State::Tiered(_) | State::DramCache(_))
     }
 
-    /// Returns where memory is that is moved by its use. `None` for a placement that moves nothing.
+    /// Returns whether the requested page is near, for a placement that moves pages; `None` for the others.
     fn is_near_now(&mut self, address: u64, asked: Asked) -> Option<bool> {
         match (self, asked) {
             (State::Tiered(tiered), _) => Some(tiered.use_page(address >> PAGE_SHIFT)),

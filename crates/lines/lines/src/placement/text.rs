@@ -1,4 +1,4 @@
-//! Placements as text: a name, and behind it a share or a number of bytes.
+//! Textual form of placements: a name, followed by a share or by numbers of bytes.
 
 use super::PagePlacement;
 use crate::processor::{ProcessorError, bytes, unknown};

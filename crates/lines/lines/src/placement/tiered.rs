@@ -1,27 +1,33 @@
-//! Pages that a kernel moves between near and far memory by their use: TPP.
+//! Tiered memory: a kernel that moves pages between near and far memory according to their use, modelled on TPP.
 //!
 //! Maruf et al., "TPP: Transparent Page Placement for CXL-Enabled Tiered-Memory", ASPLOS 2023, section 5:
-//! - New pages are near. Where less than a share of near memory is free, pages from the end of the inactive list go far, until it
-//!   is (*demotion watermark*, `demote_scale_factor` of 2 %).
-//! - The kernel walks over far pages and takes their mappings away; the next access to one is a *hint fault*. Near pages are not
-//!   sampled.
-//! - A hint fault brings a page near that is on the active list. One on the inactive list is moved to the active list instead:
-//!   pages come near at their second hint fault.
+//! - New pages are allocated in near memory. When less than a given share of near memory is free (*demotion
+//!   watermark*, `demote_scale_factor` of 2 %), pages from the end of the inactive list are demoted until that share
+//!   is free again.
+//! - The kernel periodically scans far pages and unmaps them. The next access to such a page is a *hint fault*. Near
+//!   pages are not sampled.
+//! - A hint fault promotes a page that is on the active list. A page on the inactive list is moved to the active list
+//!   instead, so that pages are promoted at their second hint fault.
 //!
-//! The lists are Linux's (`mm/vmscan.c`): new pages are inactive; a page at the end of the inactive list becomes active if it was
-//! used since it came there, and is demoted if not; pages leave the end of the active list where it is the longer one.
+//! The lists follow Linux (`mm/vmscan.c`). A new page is inactive. A page at the end of the inactive list becomes
+//! active if it was used since it was put there, and is demoted otherwise. Pages at the end of the active list become
+//! inactive while that list is the longer one.
 //!
-//! Departures: a page is used when memory is asked for one of its lines, while a kernel also sees accesses that caches
-//! serve. Demotion is done at once. Memory of files and without files is treated alike.
+//! Departures:
+//! - A page counts as used when one of its lines is requested from memory, whereas a kernel also sees accesses that
+//!   the caches serve.
+//! - Demotion takes no time.
+//! - File-backed and anonymous memory are treated alike.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-/// Share of near memory that demotion keeps free: one part in so many.
+/// Demotion keeps one part in this many of near memory free.
 const FREE: u64 = 50;
-/// Far pages that are sampled in a period: 256 MiB, Linux's `numa_balancing_scan_size`.
+/// Far pages sampled per period: 256 MiB, which is Linux's `numa_balancing_scan_size`.
 const SAMPLED: usize = 1 << 16;
 
-/// Entries of pages that have left a list, beyond as many as it has pages, at which they are dropped.
+/// Stale entries that a list may hold, beyond one for each of its pages, before they are removed. An entry is stale
+/// if its page has left the list.
 const STALE: u64 = 64;
 
 /// Page that the program has used.
@@ -29,29 +35,29 @@ const STALE: u64 = 64;
 struct Page {
     is_near: bool,
     is_active: bool,
-    /// Tells whether it was used since it came to its list.
+    /// Whether it was used since it was put on its list.
     is_used: bool,
-    /// Tells whether its next use is a hint fault.
+    /// Whether its next use is a hint fault, because the kernel has unmapped it.
     is_sampled: bool,
-    /// Number of its entry in a list; older entries do not count.
+    /// Number of its valid list entry. Entries with smaller numbers are stale.
     entry: u64,
 }
 
-/// Pages of near memory in the order in which they came to a list.
+/// Near pages in the order in which they were put on a list, each with its entry number.
 type List = VecDeque<(u64, u64)>;
 
-/// Pages near and far.
+/// State of tiered memory.
 #[derive(Clone, Debug)]
 pub(super) struct Tiered {
     pages: HashMap<u64, Page>,
     far: BTreeSet<u64>,
     active: List,
     inactive: List,
-    /// Near pages on the active and on the inactive list.
+    /// Number of near pages on the inactive and on the active list.
     lengths: [u64; 2],
     capacity: u64,
     entries: u64,
-    /// Instructions from one sampling to the next, and those at the next.
+    /// Instructions between two samplings, and the instruction count at which the next sampling is due.
     period: u64,
     next_sampling: u64,
     /// Page at which the next sampling begins.
@@ -59,7 +65,7 @@ pub(super) struct Tiered {
     moves: Moves,
 }
 
-/// Pages that moved between near and far memory.
+/// Counts of page movements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Moves {
     pub(super) promoted: u64,
@@ -68,7 +74,7 @@ pub(super) struct Moves {
 }
 
 impl Tiered {
-    /// Creates memory without pages, of which so many have room near.
+    /// Creates tiered memory without pages. Near memory has room for `capacity` pages.
     pub(super) fn new(capacity: u64, period: u64) -> Tiered {
         Tiered {
             pages: HashMap::new(),
@@ -85,17 +91,17 @@ impl Tiered {
         }
     }
 
-    /// Returns what has moved so far.
+    /// Returns the page movements so far.
     pub(super) fn moves(&self) -> Moves {
         self.moves
     }
 
-    /// Sets what has moved to nothing, and the instructions so far to 0.
+    /// Resets the counts of page movements and the number of executed instructions to 0.
     pub(super) fn forget_counts(&mut self) {
         (self.moves, self.next_sampling) = (Moves::default(), self.period);
     }
 
-    /// Uses a page. Returns whether it is near at that.
+    /// Uses a page, and handles its hint fault if it is sampled. Returns whether the page was near.
     pub(super) fn use_page(&mut self, number: u64) -> bool {
         let Some(page) = self.pages.get_mut(&number) else { return self.allocate(number) };
         page.is_used = true;
@@ -112,7 +118,7 @@ impl Tiered {
         is_near
     }
 
-    /// Forgets a page that was given back.
+    /// Forgets a page that the program has released.
     pub(super) fn forget(&mut self, number: u64) {
         if let Some(page) = self.pages.remove(&number) {
             self.far.remove(&number);
@@ -120,7 +126,7 @@ impl Tiered {
         }
     }
 
-    /// Hears how many instructions were executed: samples far pages when a period is over.
+    /// Advances time to `instructions` executed, and samples far pages if a period has ended.
     pub(super) fn advance(&mut self, instructions: u64) {
         if instructions < self.next_sampling {
             return;
@@ -143,7 +149,7 @@ impl Tiered {
         self.capacity - self.lengths[0] - self.lengths[1]
     }
 
-    /// Gives a new page its place. Returns whether it is near.
+    /// Allocates a new page. Returns whether it is in near memory.
     fn allocate(&mut self, number: u64) -> bool {
         let is_near = self.free() > 0;
         let page = Page { is_near, is_active: false, is_used: false, is_sampled: false, entry: 0 };
@@ -157,7 +163,7 @@ impl Tiered {
         is_near
     }
 
-    /// Puts a near page, which is on no list, at the beginning of one.
+    /// Puts a near page, which is on no list, at the front of a list.
     fn enlist(&mut self, number: u64, is_active: bool) {
         self.entries += 1;
         let entry = self.entries;
@@ -172,7 +178,7 @@ impl Tiered {
         }
     }
 
-    /// Takes the page at the end of a list from it.
+    /// Removes the page at the end of a list and returns it.
     fn delist(&mut self, is_active: bool) -> Option<u64> {
         loop {
             let list = if is_active { &mut self.active } else { &mut self.inactive };
@@ -196,7 +202,7 @@ impl Tiered {
         self.demote();
     }
 
-    /// Moves pages far until enough of near memory is free.
+    /// Demotes pages until the watermark of free near memory is reached.
     fn demote(&mut self) {
         let wanted = self.capacity.div_ceil(FREE);
         while self.free() < wanted {
@@ -213,7 +219,7 @@ impl Tiered {
         }
     }
 
-    /// Moves pages from the active to the inactive list where the active one is longer.
+    /// Moves pages from the active to the inactive list while the active list is the longer one.
     fn age(&mut self) {
         while self.lengths[1] > self.lengths[0] {
             let Some(number) = self.delist(true) else { return };
@@ -240,7 +246,7 @@ mod tests {
             let kept = capacity - capacity.div_ceil(FREE);
             assert!(used(&mut tiered, 0..2 * capacity).iter().all(|is_near| *is_near));
             assert_eq!(tiered.moves().demoted, 2 * capacity - kept);
-            // What was not used again has left in the order in which it came.
+            // Pages that were not used again were demoted in the order in which they were allocated.
             let first_near = 2 * capacity - kept;
             let near: Vec<bool> = (0..2 * capacity).map(|page| tiered.pages[&page].is_near).collect();
             assert!(near.iter().zip(0..).all(|(is_near, page)| *is_near == (page >= first_near)));
@@ -304,7 +310,8 @@ mod tests {
     }
 
     proptest! {
-        /// Near memory never holds more than its room less the watermark, and the lists hold what is near.
+        /// Near memory never holds more pages than its capacity minus the watermark, and the lists hold exactly the
+        /// near pages.
         #[test]
         fn pages_are_in_one_place(
             capacity in 0u64..40,

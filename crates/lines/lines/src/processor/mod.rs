@@ -1,4 +1,4 @@
-//! Processor, as the simulated caches see it: sizes of caches and TLBs.
+//! Processor as the simulated caches see it: sizes of caches and TLBs, and its prefetchers.
 
 mod presets;
 mod text;
@@ -10,116 +10,118 @@ use unrack_units::nearest::hint;
 
 /// Bytes of a line.
 pub const LINE: u64 = 64;
-/// Largest cache, in bytes, and most ways: a mistyped size is told before it is allocated.
+/// Largest cache in bytes, and largest number of ways. They reject a mistyped size before it is allocated.
 const LARGEST: u64 = 4 << 30;
 const MOST_WAYS: u32 = 256;
-/// Most lines that a prefetcher of streams runs ahead.
+/// Upper limit of the lines that the stream prefetcher runs ahead.
 const MOST_AHEAD: f64 = 1024.0;
 
-/// Processor. Its text is a name, and behind it what differs from the processor of this name: `zen3:l3=6291456/16`.
+/// Processor. Its textual form is a name, followed by the fields that differ from the processor of this name, for
+/// example `zen3:l3=6291456/16`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Processor {
-    /// Name, as [`Processor::by_name`] knows it.
+    /// Name of the preset, as [`Processor::by_name`] accepts it.
     pub name: &'static str,
     /// First-level data cache of a core.
     pub l1: CacheSize,
-    /// Second-level cache of a core. It contains the first level.
+    /// Second-level cache of a core. It includes the first level.
     pub l2: CacheSize,
-    /// Places of pages, by which the second level finds its sets.
+    /// Physical frames of pages, which determine the sets of the second level.
     pub frames: PageFrames,
-    /// Last-level cache of a group of cores.
+    /// Last-level cache that a group of cores shares.
     pub l3: CacheSize,
-    /// Cores of a group.
+    /// Number of cores that share a last level.
     pub l3_cores: u32,
-    /// Lines that the last level holds.
+    /// Inclusion policy of the last level.
     pub l3_content: Content,
     /// First-level TLB for pages of 4 KiB.
     pub l1_tlb: TlbSize,
-    /// First-level TLB for pages of 2 MiB; `None` where one array holds both.
+    /// First-level TLB for 2 MiB pages; `None` if a single array holds pages of both sizes.
     pub l1_tlb_huge: Option<TlbSize>,
-    /// Second-level TLB, for both.
+    /// Second-level TLB, for pages of both sizes.
     pub l2_tlb: TlbSize,
     /// Hardware prefetchers.
     pub prefetchers: Prefetchers,
-    /// Reach of the prefetcher of streams.
+    /// Reach of the stream prefetcher.
     pub streams: StreamReach,
 }
 
-/// Lines that the prefetcher of streams asks for ahead of the program.
+/// How far the stream prefetcher runs ahead of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamReach {
-    /// Lines ahead at most.
+    /// Maximum number of lines ahead.
     pub lines: u32,
-    /// Lines ahead at most while another stream asks for lines that the second level has.
+    /// Maximum number of lines ahead while another stream requests lines that the second level contains.
     pub lines_beside_hits: u32,
-    /// Tells whether it goes on into the next page of 4 KiB.
+    /// Whether it continues into the next 4 KiB page.
     pub crosses_pages: bool,
 }
 
 impl StreamReach {
-    /// Reach that Intel states: 20 lines, within a page.
+    /// Reach that Intel's manual states: 20 lines, within a page.
     pub const INTEL: StreamReach = StreamReach { lines: 20, lines_beside_hits: 20, crosses_pages: false };
 }
 
-/// Hardware prefetchers of a core that are on.
+/// Hardware prefetchers of a core that are enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefetchers {
-    /// Next line of loads in ascending order, to the first level.
+    /// Next-line prefetcher: brings the next line of ascending loads into the first level.
     pub next_line: bool,
-    /// Next address of a load instruction with a regular stride, to the first level.
+    /// Stride prefetcher: brings the next address of a load instruction with a regular stride into the first level.
     pub stride: bool,
-    /// Lines ahead of requests in ascending or descending order, to the second level.
+    /// Stream prefetcher: brings lines ahead of ascending or descending requests into the second level.
     pub streams: bool,
 }
 
 impl Prefetchers {
-    /// Prefetchers all on.
+    /// All prefetchers enabled.
     pub const ON: Prefetchers = Prefetchers { next_line: true, stride: true, streams: true };
-    /// Prefetchers all off.
+    /// All prefetchers disabled.
     pub const OFF: Prefetchers = Prefetchers { next_line: false, stride: false, streams: false };
 }
 
 /// Size of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheSize {
-    /// Bytes.
+    /// Capacity in bytes.
     pub bytes: u64,
-    /// Lines of a set.
+    /// Lines per set.
     pub ways: u32,
 }
 
-/// First-level instruction cache: 32 KiB in 8 ways, in all of AMD's cores since Zen 2 and in Intel's
-/// server cores from Skylake to Golden Cove.
+/// First-level instruction cache: 32 KiB in 8 ways, as in all of AMD's cores since Zen 2 and in Intel's server cores
+/// from Skylake to Golden Cove.
 pub(crate) const CODE: CacheSize = CacheSize { bytes: 32 << 10, ways: 8 };
 
 /// Size of a TLB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TlbSize {
-    /// Pages.
+    /// Number of pages.
     pub entries: u32,
-    /// Pages of a set.
+    /// Pages per set.
     pub ways: u32,
 }
 
-/// Places of pages in physical memory.
+/// Assignment of physical frames to pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageFrames {
-    /// Anywhere, by a hash of the page: a kernel gives them out in no order.
+    /// Arbitrary frames, given by a hash of the page number, because a kernel hands out frames in no particular
+    /// order.
     Hashed,
-    /// Where the program has them, as simulators of caches take them.
+    /// Frame numbers equal to the page numbers of the program, as other cache simulators assume.
     Same,
 }
 
-/// Lines that a last level holds.
+/// Inclusion policy of a last level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Lines that left a second level.
+    /// Victim cache: it holds lines that were evicted from a second level.
     Victims,
-    /// Every line of the second levels, and more.
+    /// Inclusive cache: it holds every line of the second levels, and more.
     Inclusive,
 }
 
-/// Reason why a processor cannot be simulated.
+/// Reason why a processor or its placements cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProcessorError {
     /// No processor has this name.
@@ -128,40 +130,40 @@ pub enum ProcessorError {
         /// Name that was asked for.
         name: String,
     },
-    /// A cache or TLB cannot have this size.
+    /// A cache or TLB has an impossible size.
     #[error("{what} has {size} in {ways} ways, but {wanted}")]
     Size {
         /// Cache or TLB.
         what: &'static str,
-        /// Its size, with its unit.
+        /// Its size, with the unit.
         size: String,
         /// Its ways.
         ways: u32,
-        /// Sizes that are possible.
+        /// Description of the possible sizes.
         wanted: &'static str,
     },
-    /// A number of cores is out of range.
+    /// The number of cores is out of range.
     #[error("{0} cores, but 1 to 1024 are simulated")]
     Cores(u32),
-    /// The placements are more than a mask has bits.
+    /// There are more placements than a mask has bits.
     #[error("{0} placements, but up to 16 are decided at once")]
     Placements(usize),
-    /// A share is out of range.
+    /// The share of near memory is out of range.
     #[error("near share {0}, but must be 0 to 1")]
     Share(String),
-    /// A DRAM cache cannot have this size.
+    /// A DRAM cache has an impossible size.
     #[error(
         "{0}: a DRAM cache has granules of a power of two bytes from 64 on, 1 to 256 ways, and up to 2^26 granules"
     )]
     DramCache(String),
-    /// A word of a text is not understood.
+    /// A word of a textual form is not recognized.
     #[error("`{word}` is no {what}: {wanted}")]
     Text {
-        /// Word.
+        /// The word.
         word: String,
-        /// Kind of word that is expected there.
+        /// What the word should name, for example a field.
         what: &'static str,
-        /// Words that are possible.
+        /// Description of the accepted words.
         wanted: &'static str,
     },
 }
@@ -170,29 +172,33 @@ impl Processor {
     /// Returns the processor with this name.
     ///
     /// # Errors
-    /// If there is none; the error names the nearest.
+    /// If no processor has this name. The error suggests the most similar name.
     pub fn by_name(name: &str) -> Result<Processor, ProcessorError> {
         presets::by_name(name).ok_or_else(|| ProcessorError::Name { name: name.into() })
     }
 
-    /// Returns the names of all processors, oldest first of each maker.
+    /// Returns the names of all processors, grouped by vendor, oldest first.
     pub fn names() -> &'static [&'static str] {
         &presets::NAMES
     }
 
-    /// Returns the processor with a last level of about so many bytes: as many whole sets as are in them, at least one.
+    /// Returns the processor with a last level of about `bytes` bytes: the number of sets is rounded down, to at
+    /// least one.
     pub fn with_last_level(mut self, bytes: u64) -> Processor {
         let set = LINE * u64::from(self.l3.ways);
         self.l3.bytes = (bytes / set).max(1) * set;
         self
     }
 
-    /// Returns the processor with a prefetcher of streams that has as many lines under way as one thread has, by Little's law,
-    /// that reads one stream from memory of this latency: `line_ns` a line alone, and `line_beside_hits_ns` beside streams that
-    /// the second level has.
+    /// Returns the processor with a stream prefetcher that keeps as many lines in flight as the measured bandwidth
+    /// implies.
     ///
-    /// A stream that stops at the end of a page waits for at least three lines in the next: below 3 / 64 of the latency a
-    /// line, it crosses pages.
+    /// By Little's law, a thread that streams from memory of latency `memory_ns` at one line per `line_ns` has
+    /// `memory_ns / line_ns` lines in flight. `line_beside_hits_ns` is the time per line beside other streams that
+    /// hit the second level, and gives the reach in that case.
+    ///
+    /// A stream that stops at the end of a page misses at least the first three lines of the next page. If the time
+    /// per line is below 3 / 64 of the latency, which rules such stops out, the prefetcher is taken to cross pages.
     pub fn with_streams(mut self, memory_ns: f64, line_ns: f64, line_beside_hits_ns: f64) -> Processor {
         let lines =
             (memory_ns / line_ns).round().clamp(f64::from(StreamReach::INTEL.lines), MOST_AHEAD) as u32;
@@ -202,7 +208,7 @@ impl Processor {
         self
     }
 
-    /// Checks the sizes.
+    /// Checks the sizes of caches and TLBs.
     ///
     /// # Errors
     /// If one cannot be simulated; the error names it.
@@ -251,7 +257,7 @@ impl CacheSize {
 }
 
 impl TlbSize {
-    /// Returns the bytes that its pages of 4 KiB have.
+    /// Returns the bytes that its entries cover with 4 KiB pages.
     pub fn reach(self) -> u64 {
         u64::from(self.entries) * 4096
     }

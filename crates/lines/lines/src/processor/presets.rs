@@ -1,9 +1,12 @@
 //! Processors by name.
 //!
-//! AMD: Software Optimization Guides for families 17h models 30h and later (56305), 19h (56665), 19h of Zen 4 (57647) and
-//! 1Ah (58455), sections on the load-store unit, the TLBs and the caches. Intel: 64 and IA-32 Architectures Optimization Reference
-//! Manual (248966), tables of cache parameters and of TLBs of Skylake Server, Ice Lake and Sapphire Rapids. Where a model has
-//! several numbers of cores, it is the largest: a last level grows with them.
+//! Sources for AMD: Software Optimization Guides for families 17h models 30h and later (56305), 19h (56665), 19h of
+//! Zen 4 (57647) and 1Ah (58455), sections on the load-store unit, the TLBs and the caches. Sources for Intel: 64 and
+//! IA-32 Architectures Optimization Reference Manual (248966), tables of cache parameters and of TLBs of Skylake
+//! Server, Ice Lake and Sapphire Rapids.
+//!
+//! Where a model is sold with different numbers of cores, the preset describes the largest one, because the last
+//! level grows with the number of cores.
 
 use super::{CacheSize, Content, PageFrames, Prefetchers, Processor, StreamReach, TlbSize};
 
@@ -35,8 +38,8 @@ pub(super) fn by_name(name: &str) -> Option<Processor> {
     })
 }
 
-/// Returns a processor of AMD's: a first level of 32 KiB in 8 ways, a second level in 8 ways, a last level in 16 that takes
-/// the victims of a group of cores, and one first-level TLB for pages of all sizes.
+/// Returns an AMD processor: a first level of 32 KiB in 8 ways, a second level in 8 ways, a 16-way last level that
+/// takes the victims of a group of cores, and one first-level TLB for all page sizes.
 fn zen(
     name: &'static str,
     l2_kib: u64,
@@ -61,8 +64,8 @@ fn zen(
     }
 }
 
-/// Returns a server processor of Intel's since Skylake: a last level that takes victims, of so many KiB for each core, in
-/// so many ways, of so many cores, and 32 entries in 4 ways for huge pages.
+/// Returns an Intel server processor since Skylake: a last level that takes victims, given as KiB per core, ways and
+/// cores, and a first-level TLB for huge pages with 32 entries in 4 ways.
 fn intel(
     name: &'static str,
     l1: CacheSize,

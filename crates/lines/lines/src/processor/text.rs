@@ -1,4 +1,4 @@
-//! Processors as text: a name, and behind it what differs from the processor of this name.
+//! Textual form of processors: a name, followed by the fields that differ from the processor of this name.
 //!
 //! ```text
 //! processor = name (":" field "=" value)*
@@ -12,7 +12,7 @@ use super::{
 use std::fmt;
 use std::str::FromStr;
 
-/// Fields that a text may name.
+/// Fields that a text may set.
 const FIELDS: &str =
     "fields are l1, l2, frames, l3, l3-cores, l3-content, l1-tlb, huge-tlb, l2-tlb, prefetchers and streams";
 
@@ -169,7 +169,8 @@ fn tlb(value: &str) -> Result<TlbSize, ProcessorError> {
     Ok(TlbSize { entries: number(split.0, "number of entries")?, ways: number(split.1, "number of ways")? })
 }
 
-/// Reads a number of bytes, such as `32K`: with K, M or G for powers of 1024. `None` if it is none.
+/// Parses a number of bytes such as `32K`, where K, M and G stand for powers of 1024. Returns `None` if the text is
+/// no such number.
 pub fn bytes(text: &str) -> Option<u64> {
     let shift = match text.bytes().last()? {
         b'K' => 10,
@@ -184,7 +185,7 @@ fn number(value: &str, what: &'static str) -> Result<u32, ProcessorError> {
     value.parse().map_err(|_| unknown(value, what, "write a whole number"))
 }
 
-/// Returns the error of a word that is not understood.
+/// Returns the error for a word that is not recognized.
 pub(crate) fn unknown(word: &str, what: &'static str, wanted: &'static str) -> ProcessorError {
     ProcessorError::Text { word: word.into(), what, wanted }
 }

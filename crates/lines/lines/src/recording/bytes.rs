@@ -1,4 +1,4 @@
-//! Numbers and texts as bytes.
+//! Encoding of numbers and strings as bytes.
 
 use super::RecordingError;
 
@@ -11,19 +11,19 @@ pub(super) fn put(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-/// Appends a difference, small in magnitude, whose sign is the lowest bit.
+/// Appends a signed difference of small magnitude. Its sign is stored in the lowest bit.
 pub(super) fn put_difference(bytes: &mut Vec<u8>, difference: u64) {
     let signed = difference as i64;
     put(bytes, ((signed << 1) ^ (signed >> 63)) as u64);
 }
 
-/// Appends a text and its length.
+/// Appends a string, preceded by its length.
 pub(super) fn put_text(bytes: &mut Vec<u8>, text: &str) {
     put(bytes, text.len() as u64);
     bytes.extend_from_slice(text.as_bytes());
 }
 
-/// Payload being read.
+/// Reader of a payload.
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -32,12 +32,12 @@ pub(super) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Creates a cursor at the beginning of a payload that has this offset in the file.
+    /// Creates a cursor at the beginning of a payload that is at this offset in the file.
     pub(super) fn new(bytes: &'a [u8], offset: u64) -> Cursor<'a> {
         Cursor { bytes, at: 0, offset }
     }
 
-    /// Returns the error that says what is wrong here.
+    /// Returns the error for a fault at the current position.
     pub(super) fn damaged(&self, what: &'static str) -> RecordingError {
         RecordingError::Damaged { offset: self.offset + self.at as u64, what }
     }
@@ -45,7 +45,7 @@ impl<'a> Cursor<'a> {
     /// Reads one byte.
     ///
     /// # Errors
-    /// If the payload is at its end.
+    /// If the payload has ended.
     pub(super) fn byte(&mut self) -> Result<u8, RecordingError> {
         let byte = *self.bytes.get(self.at).ok_or_else(|| self.damaged("the record ends too soon"))?;
         self.at += 1;
@@ -55,7 +55,7 @@ impl<'a> Cursor<'a> {
     /// Reads a number.
     ///
     /// # Errors
-    /// If the payload ends within it, or it does not fit 64 bits.
+    /// If the payload ends within the number, or the number does not fit into 64 bits.
     pub(super) fn number(&mut self) -> Result<u64, RecordingError> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
@@ -75,25 +75,25 @@ impl<'a> Cursor<'a> {
     /// Reads a number of a smaller type.
     ///
     /// # Errors
-    /// If the payload ends within it, or it does not fit.
+    /// If the payload ends within the number, or the number does not fit into the type.
     pub(super) fn small<T: TryFrom<u64>>(&mut self) -> Result<T, RecordingError> {
         let number = self.number()?;
         T::try_from(number).map_err(|_| self.damaged("a number is too large"))
     }
 
-    /// Reads a difference.
+    /// Reads a signed difference.
     ///
     /// # Errors
-    /// If the payload ends within it, or it does not fit 64 bits.
+    /// If the payload ends within it, or it does not fit into 64 bits.
     pub(super) fn difference(&mut self) -> Result<u64, RecordingError> {
         let number = self.number()?;
         Ok((number >> 1) ^ (number & 1).wrapping_neg())
     }
 
-    /// Reads how many items follow, each of one byte or more.
+    /// Reads the number of items that follow, each of which takes at least one byte.
     ///
     /// # Errors
-    /// If the rest of the payload has no room for them.
+    /// If the rest of the payload is too short for that many items.
     pub(super) fn count(&mut self) -> Result<usize, RecordingError> {
         let number = self.number()?;
         let room = (self.bytes.len() - self.at) as u64;
@@ -102,10 +102,10 @@ impl<'a> Cursor<'a> {
             .ok_or_else(|| self.damaged("more is announced than the record has room for"))
     }
 
-    /// Reads a text of at most so many bytes.
+    /// Reads a string of at most `longest` bytes.
     ///
     /// # Errors
-    /// If the payload ends within it, it is longer, or it is not UTF-8.
+    /// If the payload ends within the string, or the string is too long or not UTF-8.
     pub(super) fn text(&mut self, longest: usize) -> Result<&'a str, RecordingError> {
         let length = self.count()?;
         if length > longest {
@@ -117,10 +117,10 @@ impl<'a> Cursor<'a> {
         Ok(text)
     }
 
-    /// Checks that the payload is at its end.
+    /// Checks that the payload has been read completely.
     ///
     /// # Errors
-    /// If it is not.
+    /// If bytes are left.
     pub(super) fn end(&self) -> Result<(), RecordingError> {
         (self.at == self.bytes.len()).then_some(()).ok_or_else(|| self.damaged("the record is too long"))
     }

@@ -1,4 +1,4 @@
-//! Coding of blocks and windows as payloads of records.
+//! Encoding of blocks and windows as payloads of records.
 
 use super::RecordingError;
 use super::bytes::{Cursor, put, put_difference};
@@ -38,25 +38,25 @@ const ENDINGS: [BlockEnding; 5] = [
 ];
 const SERVED: [Served; 5] = [Served::L1, Served::L2, Served::L3, Served::Peer, Served::Memory];
 
-// Bits of the byte that begins a step.
+// Flags in the first byte of a step.
 const IS_MISPREDICTED: u8 = 1;
 const IS_PARTIAL: u8 = 2;
 const HAS_COUNT: u8 = 4;
 const HAS_BLOCK: u8 = 8;
 
-// Bits of the byte that begins an access; the lowest three say what served it.
+// Flags in the first byte of an access. The lowest three bits encode the level that served it.
 const SERVED_BITS: u8 = 7;
 const HAS_SHAPE: u8 = 8;
 const HAS_WALK: u8 = 16;
 const HAS_NEAR: u8 = 32;
 const HAS_ADDRESS: u8 = 64;
 
-/// Returns the number of a value in its table, which holds each.
+/// Returns the index of a value in a table, which contains every value.
 fn number_of<T: PartialEq>(table: &[T], value: &T) -> u8 {
     table.iter().position(|entry| entry == value).expect("every value stands in its table") as u8
 }
 
-/// Returns `bit` where it is to be set.
+/// Returns `bit` if `is_set`, otherwise 0.
 fn bit(bit: u8, is_set: bool) -> u8 {
     if is_set { bit } else { 0 }
 }
@@ -84,7 +84,7 @@ pub(super) fn put_block(bytes: &mut Vec<u8>, block: &CodeBlock) {
 /// Reads a block.
 ///
 /// # Errors
-/// If the payload holds none.
+/// If the payload is not a valid block.
 pub(super) fn block(cursor: &mut Cursor) -> Result<CodeBlock, RecordingError> {
     let pc = cursor.number()?;
     let length = cursor.small()?;
@@ -113,25 +113,27 @@ fn bytes<const N: usize>(cursor: &mut Cursor) -> Result<[u8; N], RecordingError>
     Ok(bytes)
 }
 
-/// State of the coding within a window.
+/// State of the encoding or decoding of one window.
 pub(super) struct Coder<'a> {
     history: &'a mut History,
-    /// Block that is expected next.
+    /// Block that is predicted to follow.
     next: u32,
-    /// Address of the access before.
+    /// Address of the previous access.
     address: u64,
-    /// Placements that had the page of the access before near: served by caches, and by memory.
+    /// Near masks of the previous access: of the last one that a cache served, and of the last one that memory
+    /// served.
     near: [u16; 2],
 }
 
 impl<'a> Coder<'a> {
-    /// Creates the state at the beginning of a window.
+    /// Creates the state for the beginning of a window.
     pub(super) fn new(history: &'a mut History) -> Coder<'a> {
         history.restart();
         Coder { history, next: 0, address: 0, near: [0; 2] }
     }
 
-    /// Appends a window whose steps' blocks are numbered as `block` knows them.
+    /// Appends a window. `block` maps the block number of a step to the block's number in the file and to the block
+    /// itself.
     pub(super) fn put_window<'b>(
         mut self,
         bytes: &mut Vec<u8>,
@@ -211,7 +213,7 @@ impl<'a> Coder<'a> {
     /// Reads a window.
     ///
     /// # Errors
-    /// If the payload holds none.
+    /// If the payload is not a valid window.
     pub(super) fn window(
         mut self,
         cursor: &mut Cursor,
@@ -334,7 +336,8 @@ fn access(
     Ok(LineAccess { instruction, address, bytes, is_store, served, near: *near, walk })
 }
 
-/// Appends a walk: twice the number of levels that are told, plus 1 if the second-level TLB had the page.
+/// Appends a page walk. The first byte is twice the number of levels whose counts follow, plus 1 if the second-level
+/// TLB contained the page.
 fn put_walk(bytes: &mut Vec<u8>, walk: Walk) {
     let counts = [walk.caches[0], walk.caches[1], walk.caches[2], walk.memory];
     let told = counts.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
@@ -361,10 +364,11 @@ fn flag(cursor: &mut Cursor) -> Result<bool, RecordingError> {
     }
 }
 
-/// Line that was moved: what caused it, its address, where it was found, and the placements that have its page near.
+/// Moved line: index of its cause, its address, the level in which it was found, and the placements in which it is
+/// near.
 type FoundLine = (u32, u64, Served, u16);
 
-/// Appends a line that was moved.
+/// Appends a moved line.
 fn put_found_line(bytes: &mut Vec<u8>, before: &mut (u32, u64), (cause, line, served, near): FoundLine) {
     put_line(bytes, before, cause, line);
     bytes.push(number_of(&SERVED, &served));
@@ -377,8 +381,8 @@ fn found_line(cursor: &mut Cursor, before: &mut (u32, u64)) -> Result<FoundLine,
     Ok((cause, line, value_of(&SERVED, served, cursor)?, cursor.small()?))
 }
 
-/// Appends what caused a line to move, and its address, both as differences. The address is turned by 6 bits, so that the
-/// next line is the next number.
+/// Appends the cause and the address of a moved line, both as differences from the previous one. The address is
+/// rotated right by 6 bits, so that neighbouring lines have neighbouring numbers.
 fn put_line(bytes: &mut Vec<u8>, before: &mut (u32, u64), after: u32, line: u64) {
     let turned = line.rotate_right(6);
     put(bytes, u64::from(after.wrapping_sub(before.0)));

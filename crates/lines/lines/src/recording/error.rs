@@ -1,4 +1,4 @@
-//! Errors of recordings.
+//! Errors of reading and writing recordings.
 
 /// Reason why a recording cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -6,29 +6,29 @@ pub enum RecordingError {
     /// The file could not be read or written.
     #[error("recording, byte {offset}: {error}")]
     Io {
-        /// Bytes before it.
+        /// Offset in the file, in bytes.
         offset: u64,
-        /// Answer of the system.
+        /// Error of the operating system.
         error: std::io::Error,
     },
-    /// The file is something else.
+    /// The file is not a recording.
     #[error("not a recording of loads and stores: it does not begin with \"unracklw\"")]
     Foreign,
-    /// The file is of another version.
+    /// The file has another version of the format.
     #[error("recording of version {found}, while this program reads version 1: record it again")]
     Version {
-        /// Version in the file.
+        /// Version of the file.
         found: u32,
     },
-    /// The content makes no sense.
+    /// The content is damaged.
     #[error("recording, byte {offset}: {what}: the file is damaged, record it again")]
     Damaged {
-        /// Bytes before it.
+        /// Offset in the file, in bytes.
         offset: u64,
-        /// Fault in words.
+        /// Description of the fault.
         what: &'static str,
     },
-    /// What was to be written could not be read back.
+    /// The data to be written are inconsistent, so that they could not be read back.
     #[error("cannot record: {0}")]
     Refused(&'static str),
 }

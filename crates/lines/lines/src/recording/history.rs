@@ -1,14 +1,16 @@
-//! Expectations of what a block does next, from what it did last in the same window. Writer and reader keep the same.
+//! Prediction of the next execution of a block from its last execution in the same window. Writer and reader keep
+//! identical predictions, so that only differences have to be stored.
 
 use crate::instruction::{CodeBlock, MemoryUse};
 use crate::window::LineAccess;
 
-/// Accesses of one execution that are expected apart; later ones share what is expected of the last.
+/// Number of accesses per execution that are predicted individually. Later accesses share the prediction of the last
+/// one.
 const SITES: usize = 256;
-/// Bytes of an access before one was seen.
+/// Predicted size of an access before one was seen, in bytes.
 const USUAL_BYTES: u8 = 8;
 
-/// Part of an access that is constant for most of its executions.
+/// Part of an access that is constant over most executions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) instruction: u16,
@@ -22,10 +24,10 @@ impl From<&LineAccess> for Shape {
     }
 }
 
-/// Access of a block that is expected: address and shape.
+/// Prediction of one access of a block: its address and its shape.
 #[derive(Clone, Copy)]
 pub(super) struct Site {
-    /// Address of the last execution; `None` before the first.
+    /// Address in the last execution; `None` before the first.
     address: Option<u64>,
     stride: u64,
     pub(super) shape: Shape,
@@ -36,12 +38,13 @@ impl Site {
         Site { address: None, stride: 0, shape: Shape { instruction, bytes: USUAL_BYTES, is_store } }
     }
 
-    /// Returns the expected address; `before` is that of the window's access before it.
+    /// Returns the predicted address. `before` is the address of the previous access in the window, which is used if
+    /// this access has not been executed yet.
     pub(super) fn expected(&self, before: u64) -> u64 {
         self.address.map_or(before, |address| address.wrapping_add(self.stride))
     }
 
-    /// Learns what happened.
+    /// Updates the prediction with an actual access.
     pub(super) fn learn(&mut self, access: &LineAccess) {
         self.stride = self.address.map_or(0, |last| access.address.wrapping_sub(last));
         self.address = Some(access.address);
@@ -49,20 +52,20 @@ impl Site {
     }
 }
 
-/// Expectations of one block.
+/// Predictions for one block.
 #[derive(Default)]
 pub(super) struct Expected {
-    /// Window that it was last executed in.
+    /// Number of the window in which the block was last executed.
     window: u64,
-    /// Block that followed.
+    /// Block that followed the last execution.
     next: u32,
-    /// Number of accesses.
+    /// Number of accesses in the last execution.
     pub(super) accesses: u32,
     sites: Vec<Site>,
 }
 
 impl Expected {
-    /// Returns what is expected of the access with this number.
+    /// Returns the prediction of the access with this number.
     pub(super) fn site(&mut self, number: usize) -> &mut Site {
         let number = number.min(SITES - 1);
         while self.sites.len() <= number {
@@ -72,7 +75,7 @@ impl Expected {
         &mut self.sites[number]
     }
 
-    /// Forgets everything but what the instructions themselves tell.
+    /// Resets the predictions to those that follow from the instructions alone.
     fn restart(&mut self, window: u64, number: u32, block: &CodeBlock) {
         (self.window, self.next) = (window, number.wrapping_add(1));
         self.sites.clear();
@@ -90,23 +93,23 @@ impl Expected {
     }
 }
 
-/// Expectations of all blocks.
+/// Predictions for all blocks.
 #[derive(Default)]
 pub(super) struct History {
     window: u64,
     blocks: Vec<Expected>,
-    /// Block of the step before.
+    /// Block of the previous step.
     before: Option<u32>,
 }
 
 impl History {
-    /// Forgets what was learnt: a new window begins.
+    /// Discards all predictions, because a new window begins.
     pub(super) fn restart(&mut self) {
         self.window += 1;
         self.before = None;
     }
 
-    /// Learns that a step of this block has ended. Returns the block that is expected next.
+    /// Records that a step of this block has ended. Returns the block that is predicted to follow.
     pub(super) fn follow(&mut self, number: u32) -> u32 {
         if let Some(before) = self.before.replace(number) {
             self.blocks[before as usize].next = number;
@@ -114,7 +117,7 @@ impl History {
         self.blocks[number as usize].next
     }
 
-    /// Returns what is expected of a block, whose number is below that of the table's blocks.
+    /// Returns the predictions for a block. `number` must be a valid index of the table of blocks.
     pub(super) fn block(&mut self, number: u32, block: &CodeBlock) -> &mut Expected {
         let index = number as usize;
         if self.blocks.len() <= index {

@@ -1,20 +1,21 @@
-//! File of recorded windows: written while the program runs, read afterwards.
+//! File of recorded windows, which is written while a program runs and read afterwards.
 //!
 //! ```text
 //! file    = "unracklw" version:u32 record*        little-endian; the first record is the header
-//! record  = kind:u8 bytes:u32 crc:u32 payload     crc is that of kind and payload
+//! record  = kind:u8 bytes:u32 crc:u32 payload     crc covers kind and payload
 //! header  = processor placements
 //! block   = function instructions                 numbered from 0 in the order of the file
 //! window  = thread start lead step* fetch* prefetch* write_back*
 //! ```
 //!
-//! A record is handed to the file in one piece: a process that is killed leaves at most one incomplete record, at the end,
-//! and the reader stops before it. A window refers only to blocks that stand before it, and its coding to nothing of the
-//! windows before it.
+//! A record is written to the file in one piece. A process that is killed therefore leaves at most one incomplete
+//! record, at the end, and the reader stops before it. A window refers only to blocks that precede it in the file.
+//! Its encoding does not depend on earlier windows.
 //!
-//! Numbers are LEB128 (7 bits a byte, least first). A step and an access are told as differences to what the same block
-//! did last in this window ([`history`]): one byte for a step that follows as last time, one for an access that repeats
-//! its stride.
+//! Numbers are encoded as LEB128 (7 bits per byte, least significant first). A step or an access is encoded as its
+//! difference from a prediction, which is based on the last execution of the same block in this window ([`history`]).
+//! Therefore a step that is followed by the same block as last time takes one byte, and so does an access that
+//! repeats its stride.
 
 mod bytes;
 mod check;
@@ -28,27 +29,27 @@ pub use error::RecordingError;
 pub use reader::{Blocks, Reader};
 pub use writer::RecordingWriter;
 
-/// First bytes of each recording.
+/// First bytes of every recording.
 const MAGIC: &[u8; 8] = b"unracklw";
 /// Version of the format.
 const VERSION: u32 = 2;
-/// Largest payload of a record, in bytes. A window of ten million instructions is smaller.
+/// Maximum payload of a record, in bytes. A window of ten million instructions is smaller.
 const LARGEST: usize = 1 << 26;
-/// Largest name, in bytes. Longer names of functions are cut.
+/// Maximum length of a name, in bytes. Longer function names are truncated.
 const LONGEST_NAME: usize = 1 << 10;
-/// Largest number of placements: bits of a mask.
+/// Maximum number of placements: the bits of a mask.
 const PLACEMENTS: usize = 16;
 
 const HEADER: u8 = 1;
 const BLOCK: u8 = 2;
 const WINDOW: u8 = 3;
 
-/// Description of a recording, at its beginning.
+/// Header of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Name of the processor whose caches were simulated.
     pub processor: String,
-    /// Names of the placements, at most 16: bit `i` of a mask is that of the `i`-th.
+    /// Names of the placements, at most 16. The `i`-th name belongs to bit `i` of a mask.
     pub placements: Vec<String>,
 }
 

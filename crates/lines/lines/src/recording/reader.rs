@@ -1,4 +1,4 @@
-//! Reading of recordings.
+//! Reader of recordings.
 
 use super::bytes::Cursor;
 use super::code::{self, Coder};
@@ -12,11 +12,11 @@ use crate::window::RecordedWindow;
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read};
 
-/// Blocks of a recording, as far as it was read.
+/// Blocks of the part of a recording that has been read.
 #[derive(Default)]
 pub struct Blocks {
     blocks: Vec<CodeBlock>,
-    /// Index of each block's function in `names`, by block.
+    /// Index in `names` of each block's function; `None` if it is unknown.
     functions: Vec<Option<u32>>,
     names: Vec<String>,
     indices: BTreeMap<String, u32>,
@@ -28,10 +28,10 @@ impl Blocks {
         &self.blocks
     }
 
-    /// Returns the function that a block belongs to, if the recorder knew it.
+    /// Returns the name of the function that contains a block, if the recorder knew it.
     ///
     /// # Panics
-    /// If there is no such block.
+    /// If there is no block with this number.
     pub fn function(&self, block: u32) -> Option<&str> {
         self.functions[block as usize].map(|index| self.names[index as usize].as_str())
     }
@@ -53,9 +53,9 @@ impl Blocks {
     }
 }
 
-/// Recording that is being read, window after window.
+/// Reader that returns the windows of a recording one after another.
 ///
-/// Reads a few bytes at a time: give it a [`BufReader`](std::io::BufReader) of a file.
+/// It reads a few bytes at a time, so a file should be wrapped in a [`BufReader`](std::io::BufReader).
 pub struct Reader<R> {
     file: R,
     offset: u64,
@@ -67,7 +67,7 @@ pub struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads the beginning of a recording.
+    /// Reads the magic bytes, the version and the header of a recording.
     ///
     /// # Errors
     /// If the file cannot be read, or is not a recording of this version.
@@ -92,7 +92,7 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// Returns what the recorder said of the whole.
+    /// Returns the header of the recording.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -102,17 +102,18 @@ impl<R: Read> Reader<R> {
         &self.blocks
     }
 
-    /// Returns the blocks of all windows read so far, and gives up reading.
+    /// Consumes the reader and returns the blocks of all windows read so far.
     pub fn into_blocks(self) -> Blocks {
         self.blocks
     }
 
-    /// Returns whether the file ended within a record: its writer was killed. True at the end only.
+    /// Returns whether the file ends within a record, because its writer was killed. The answer is only final once
+    /// [`next_window`](Self::next_window) has returned `None`.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Reads the next window. `None` after the last.
+    /// Reads the next window, or returns `None` at the end of the recording.
     ///
     /// # Errors
     /// If the file cannot be read, or is damaged.
@@ -157,7 +158,8 @@ impl<R: Read> Reader<R> {
         cursor.end()
     }
 
-    /// Reads a record. Returns its kind and the offset of its payload; `None` at the end, or if the rest is not whole.
+    /// Reads a record and returns its kind and the offset of its payload. Returns `None` at the end of the file, or
+    /// if the last record is incomplete.
     fn next_record(&mut self) -> Result<Option<(u8, u64)>, RecordingError> {
         let mut head = [0; 9];
         if !self.fill(&mut head)? {
@@ -183,7 +185,8 @@ impl<R: Read> Reader<R> {
         Ok(Some((kind, offset)))
     }
 
-    /// Fills `bytes`. Returns false if the file ends before; it is cut if it ends within them.
+    /// Fills `bytes`. Returns `false` if the file ends first, and marks the file as cut if it ends in the middle of
+    /// them.
     fn fill(&mut self, bytes: &mut [u8]) -> Result<bool, RecordingError> {
         let mut done = 0;
         while done < bytes.len() {

@@ -1,4 +1,4 @@
-//! Writing of recordings.
+//! Writer of recordings.
 
 use super::bytes::{put, put_text};
 use super::code::{self, Coder};
@@ -10,33 +10,34 @@ use crate::instruction::CodeBlock;
 use crate::window::RecordedWindow;
 use std::io::Write;
 
-/// Recording that is being written. Each record is given to the file by one `write_all`, so no buffer needs a flush.
+/// Writer of a recording. Each record is written by one `write_all`, so there is no buffer to flush.
 pub struct RecordingWriter<W> {
     file: W,
     /// Bytes written so far.
     offset: u64,
     placements: usize,
     history: History,
-    /// Number in the file, by the caller's number; [`UNWRITTEN`] before it is written.
+    /// Number of each block in the file, indexed by the caller's number; [`UNWRITTEN`] if the block has not been
+    /// written.
     numbers: Vec<u32>,
-    /// Blocks written so far.
+    /// Number of blocks written so far.
     blocks: u32,
-    /// Record that is being made.
+    /// Record under construction.
     record: Vec<u8>,
 }
 
-/// Number of a block that is not in the file.
+/// Marks a block that has not been written to the file.
 const UNWRITTEN: u32 = u32::MAX;
-/// Largest number of a block that a caller may use: a table of all of them fits memory.
+/// Largest block number that a caller may use. It bounds the memory of the table that is indexed by these numbers.
 const LAST_BLOCK: u32 = 1 << 26;
-/// Bytes in front of a payload.
+/// Bytes of a record before its payload.
 const HEAD: usize = 9;
 
 impl<W: Write> RecordingWriter<W> {
-    /// Begins a recording.
+    /// Starts a recording by writing its header.
     ///
     /// # Errors
-    /// If the file cannot be written, or a name of the header is too long or there are too many.
+    /// If the file cannot be written, a name of the header is too long, or there are too many placements.
     pub fn new(file: W, header: &Header) -> Result<RecordingWriter<W>, RecordingError> {
         let names = || std::iter::once(&header.processor).chain(&header.placements);
         if names().any(|name| name.len() > LONGEST_NAME) || header.placements.len() > PLACEMENTS {
@@ -59,13 +60,15 @@ impl<W: Write> RecordingWriter<W> {
         Ok(writer)
     }
 
-    /// Appends a window, and before it those blocks of its steps that the file does not have yet.
+    /// Appends a window, preceded by those of its blocks that have not been written yet.
     ///
-    /// The blocks of the steps may have any numbers up to 2^26: `block` returns the block of a number, and the name of
-    /// its function. What it returns for a number must not change. In the file they are numbered anew.
+    /// The steps may refer to blocks by any numbers up to 2^26. `block` returns the block with a given number and the
+    /// name of its function, and must always return the same result for the same number. In the file, blocks are
+    /// renumbered.
     ///
     /// # Errors
-    /// If the file cannot be written, or the window contradicts itself or its blocks; the file stays readable then.
+    /// If the file cannot be written, or the window is inconsistent with itself or with its blocks. The recording
+    /// remains readable in either case.
     pub fn append<'a>(
         &mut self,
         window: &RecordedWindow,
@@ -90,12 +93,12 @@ impl<W: Write> RecordingWriter<W> {
         self.write()
     }
 
-    /// Returns the bytes written so far.
+    /// Returns the number of bytes written so far.
     pub fn bytes(&self) -> u64 {
         self.offset
     }
 
-    /// Returns the file.
+    /// Consumes the writer and returns the file.
     pub fn into_inner(self) -> W {
         self.file
     }
@@ -123,14 +126,14 @@ impl<W: Write> RecordingWriter<W> {
         Ok(())
     }
 
-    /// Begins a record.
+    /// Starts a record.
     fn begin(&mut self, kind: u8) {
         self.record.clear();
         self.record.push(kind);
         self.record.resize(HEAD, 0);
     }
 
-    /// Fills in the length of a record, and its checksum.
+    /// Fills in the length and the checksum of the current record.
     ///
     /// # Errors
     /// If the record is too large.
@@ -153,7 +156,7 @@ impl<W: Write> RecordingWriter<W> {
     }
 }
 
-/// Returns the beginning of a name, as much as a record holds.
+/// Truncates a name to the maximum length, at a character boundary.
 fn cut(name: &str) -> &str {
     let end = (0..=name.len().min(LONGEST_NAME)).rev().find(|end| name.is_char_boundary(*end));
     &name[..end.unwrap_or(0)]

@@ -1,4 +1,4 @@
-//! Loads and stores of the core: walks, buffers, lines and their arrivals.
+//! Loads and stores of the core: page walks, buffers, and the arrival of lines.
 
 use super::{Machine, NO_LINE, Position};
 use crate::core::arrivals::By;
@@ -10,7 +10,7 @@ use crate::instruction;
 use crate::window::{LineAccess, Served, Walk};
 
 impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
-    /// Loads what one access asks for. Returns when the value is there.
+    /// Executes a load access. Returns when its value is available.
     #[inline(always)]
     pub(super) fn load(
         &mut self,
@@ -47,7 +47,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         end
     }
 
-    /// Fetches the lines of code that a step needs and the first level lacks, from its first group on.
+    /// Fetches the code lines that a step needs and the first level lacks, starting with the step's first group.
     #[inline(always)]
     pub(super) fn fetch_code(&mut self, step: usize, position: &mut Position) {
         while let Some(fetch) = position.window.fetches.get(position.fetch)
@@ -61,7 +61,8 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         }
     }
 
-    /// Brings a line to the first level. Returns when it is asked for, when it is there, and what it waited for.
+    /// Brings a line into the first level. Returns when it is requested, when it arrives, and the reason for the
+    /// wait.
     fn fetch(&mut self, served: Served, line: u64, near: u16, ready: T, by: By) -> (T, T, Waited) {
         let caches = &self.parameters.caches;
         let interval = if by == By::Store { caches.store_fill_interval } else { caches.fill_interval };
@@ -72,10 +73,10 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         (begin, end, waited)
     }
 
-    /// Brings a line that the second level has to the first, before it is asked for.
+    /// Prefetches a line from the second level into the first.
     ///
-    /// Departure: prefetches of the first level have as many buffers of their own as loads have. A core has one set, of which loads
-    /// come first.
+    /// Departure: prefetches into the first level have their own buffers, as many as there are for loads. In a core
+    /// they share one set of buffers, in which loads have priority.
     fn fetch_ahead(&mut self, line: u64, near: u16, ready: T) {
         let begin = self.l1.send(self.ahead.begin(ready), self.dispatch);
         let (end, waited) = self.arrived(Served::L2, line, near, begin);
@@ -83,18 +84,20 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         self.arrivals.insert(line, begin, end, By::Load, waited);
     }
 
-    /// Returns when a line is at the first level that is asked for at `begin`, and what it waited for.
+    /// Returns when a line that is requested at `begin` arrives at the first level, and the reason for the wait.
     fn arrived(&mut self, served: Served, line: u64, near: u16, begin: T) -> (T, Waited) {
         let interval = self.parameters.caches.l3_demand_interval;
         let end = self.level(served, line, near, begin, interval);
-        // Of a line on its way, the caches below have no copy yet. One that was lost again is older.
+        // The recorder says that the second level contains the line, but it may still be in flight. An arrival
+        // recorded for any other level belongs to a copy that has been evicted since.
         match self.arrivals.arrival(line, begin).filter(|_| served == Served::L2) {
             Some(arrival) if arrival.end.is_later(&end) => (end.later(arrival.end), arrival.waited),
             _ => (end, Waited::for_line(served)),
         }
     }
 
-    /// Returns when a level has served a request that begins at `begin`, and of which the last level has one in so many cycles.
+    /// Returns when a level has served a request that begins at `begin`. If it is the last level, the line occupies
+    /// the channel from there for `l3_interval` cycles.
     fn level(&mut self, served: Served, line: u64, near: u16, begin: T, l3_interval: f32) -> T {
         let caches = &self.parameters.caches;
         match served {
@@ -110,13 +113,13 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         }
     }
 
-    /// Translates the address of an access. Returns when that is done.
+    /// Translates the address of an access. Returns when the translation is available.
     #[inline(always)]
     fn walk(&mut self, access: &LineAccess, address: T, waited: &mut Waited) -> T {
         if access.walk == Walk::default() { address } else { self.walk_tables(access, address, waited) }
     }
 
-    /// Walks the page tables: one load after another, each at its level. They are near.
+    /// Walks the page tables, which are near: the loads follow one another, each with the latency of its level.
     #[cold]
     fn walk_tables(&mut self, access: &LineAccess, address: T, waited: &mut Waited) -> T {
         let walk = access.walk;
@@ -142,7 +145,8 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         end
     }
 
-    /// Begins software prefetches. Returns when the last has its buffer: nothing waits for the lines.
+    /// Issues software prefetches. Returns when the last one has obtained its buffer, because no instruction waits
+    /// for the lines.
     pub(super) fn prefetch(&mut self, accesses: &[LineAccess], address: T, position: &mut Position) -> T {
         let mut last = address;
         for access in accesses {
@@ -158,7 +162,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         last
     }
 
-    /// Translates the addresses of an instruction's stores, which they need before they retire.
+    /// Translates the addresses of an instruction's stores, which is necessary before they retire.
     pub(super) fn translate(&mut self, accesses: &[LineAccess], address: T) -> T {
         let mut end = address;
         for access in accesses.iter().filter(|access| access.is_store) {
@@ -167,7 +171,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         end
     }
 
-    /// Writes what an instruction stores, after its retirement and in order.
+    /// Executes an instruction's stores in order, after its retirement.
     pub(super) fn store(
         &mut self,
         prepared: &Prepared,
@@ -184,9 +188,11 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         }
     }
 
-    /// Writes a store to the first level. Its line is asked for at retirement, so that lines of several stores are on their
-    /// way at once (Cebrian et al., "Boosting store buffer efficiency with store-prefetch bursts", MICRO 2020, section 2).
-    /// A store to the line of the store before joins it. Returns when the line is asked for.
+    /// Writes a store to the first level. Returns when its line is requested.
+    ///
+    /// The line is requested at retirement, so that the lines of several stores are in flight at once (Cebrian et
+    /// al., "Boosting store buffer efficiency with store-prefetch bursts", MICRO 2020, section 2). A store to the
+    /// same line as the previous store is merged with it.
     fn commit(&mut self, access: &LineAccess) -> T {
         let line = access.address / 64;
         let next = if line == self.store_line { self.commit } else { self.commit.after(1.0) };
@@ -205,15 +211,16 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         begin
     }
 
-    /// Collects a non-temporal store in a write-combining buffer, which is one of the fill buffers (Intel 64 and IA-32
+    /// Gathers a non-temporal store in a write-combining buffer, which is one of the fill buffers (Intel 64 and IA-32
     /// Architectures Optimization Reference Manual, "Write combining"). Returns when its line is sent to memory.
     ///
-    /// The recorder notes the line as a write-back too: [`moved`](Self::moved) leaves it out.
+    /// The recorder also records the line as a write-back, which [`moved`](Self::moved) ignores.
     ///
-    /// Departure: a line is sent with its first store, not its last.
+    /// Departure: a line is sent with its first store instead of its last.
     fn combine(&mut self, access: &LineAccess) -> T {
         let line = access.address / 64;
-        // The recorder has several such buffers: it says of a store whose line is gathered that the first level served it.
+        // The recorder has several write-combining buffers. It marks a store to a line that is already being gathered
+        // as served by the first level.
         if line == self.combined_line || access.served == Served::L1 {
             self.commit = self.commit.later(self.retired);
             return self.commit;
@@ -225,7 +232,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         begin
     }
 
-    /// Moves the lines that an access caused to move, which began at `begin`: prefetches and write-backs.
+    /// Moves the lines whose prefetch or write-back was caused by an access that began at `begin`.
     #[inline(always)]
     fn moved(&mut self, position: &mut Position, begin: T) {
         let window = position.window;
@@ -234,7 +241,8 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         {
             position.prefetch += 1;
             let line = prefetch.line / 64;
-            // Prefetchers of the second level bring what it lacks; what it has goes to the first.
+            // Prefetchers of the second level bring lines that it lacks. A prefetched line that it contains goes to
+            // the first level.
             if prefetch.served == Served::L2 {
                 self.fetch_ahead(line, prefetch.near, begin);
                 continue;

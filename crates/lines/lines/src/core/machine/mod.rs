@@ -1,8 +1,8 @@
-//! Scoreboard of an out-of-order core, over one window.
+//! Scoreboard of an out-of-order core, which executes one window.
 //!
-//! Each instruction is seen once, in the order of the program; a sum or a maximum of times tells when it is dispatched, when
-//! its inputs and its result are known, and when it retires, as in ZSim (Sanchez and Kozyrakis, ISCA 2013, section 3.1)
-//! and in Sniper's instruction-window-centric core (Carlson et al., TACO 2014).
+//! Each instruction is processed once, in program order. Sums and maxima of earlier times give the times at which it
+//! is dispatched, has its inputs, has its result, and retires. This is the approach of ZSim (Sanchez and Kozyrakis,
+//! ISCA 2013, section 3.1) and of Sniper's instruction-window-centric core (Carlson et al., TACO 2014).
 
 mod accesses;
 mod position;
@@ -26,49 +26,49 @@ use super::watch::{Retirement, Waited, Watch};
 use crate::instruction::{self, REGISTERS};
 use crate::window::RecordedWindow;
 
-/// Cycles after which times are counted anew.
+/// Number of cycles after which the time base is shifted.
 const REBASE: f32 = 262_144.0;
 /// Stands for no line.
 const NO_LINE: u64 = u64::MAX;
 
-/// Core and its queues.
+/// State of a core and its queues.
 pub(super) struct Machine<T, M, W> {
     parameters: CoreParameters,
-    /// Time at which each register has its value.
+    /// Time at which the value of each register is available.
     registers: [T; REGISTERS],
     front: Front<T>,
-    /// Dispatch of the last slot, and of as many slots as are dispatched in a cycle.
+    /// Dispatch time of the last slot, and of the slots of the last turn.
     dispatch: T,
     dispatched: Ring<T>,
-    /// Retirement of the last slot, and of all slots of the reorder buffer.
+    /// Retirement time of the last slot, and of as many slots as the reorder buffer holds.
     retired: T,
     reorder_buffer: Ring<T>,
     load_queue: Ring<T>,
     store_queue: Ring<T>,
-    /// Write of the last store to the first level.
+    /// Time at which the last store was written to the first level.
     commit: T,
-    /// Line of the last store; the line that a write-combining buffer collects.
+    /// Line of the last store, and the line that a write-combining buffer gathers.
     store_line: u64,
     combined_line: u64,
-    /// Time before which no memory access begins.
+    /// Time before which no memory access may begin.
     fence: T,
     is_restart: bool,
-    /// Dispatch and completion of the last branch.
+    /// Dispatch and completion time of the last mispredicted branch.
     branch: (T, T),
     ways: Ways,
     early: Early<T>,
     ports: PortRates<T>,
     scheduler: Scheduler<T>,
-    /// Scheduler of vectors, where there is one.
+    /// Scheduler of vector operations; `None` if they share the other one.
     vector_scheduler: Option<Scheduler<T>>,
     fills: Buffers<T>,
     /// Buffers of prefetches to the first level.
     ahead: Buffers<T>,
     prefetches: Buffers<T>,
     walkers: Buffers<T>,
-    /// Way to the first level.
+    /// Channel to the first level.
     l1: Channel<T>,
-    /// Way from the last level to the second.
+    /// Channel from the last level to the second.
     l3: Channel<T>,
     stores: Stores<T>,
     arrivals: Arrivals<T>,
@@ -77,7 +77,7 @@ pub(super) struct Machine<T, M, W> {
 }
 
 impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
-    /// Creates a core that has done nothing. The parameters are valid.
+    /// Creates an idle core. The parameters must be valid.
     pub(super) fn new(parameters: &CoreParameters, memory: M, watch: W) -> Machine<T, M, W> {
         let p = parameters;
         Machine {
@@ -114,8 +114,8 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         }
     }
 
-    /// Runs a window from an empty core. Adds the cycles of each lane from the end of the lead to the retirement of the last
-    /// instruction to `cycles`.
+    /// Executes a window, starting with an empty core. Adds the cycles from the end of the lead to the retirement of
+    /// the last instruction to `cycles`, for each lane.
     pub(super) fn run(&mut self, program: &Program, window: &RecordedWindow, cycles: &mut [f64]) {
         self.reset();
         self.ways.learn(&window.steps);
@@ -153,7 +153,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         self.retired
     }
 
-    /// Counts one instruction of the lead, if any is left. Returns how many are left.
+    /// Counts one instruction of the lead if `left` are left, and returns how many are left after it.
     #[inline(always)]
     fn lead(&mut self, left: u32, cycles: &mut [f64]) -> u32 {
         if left == 1 {
@@ -163,7 +163,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         left.saturating_sub(1)
     }
 
-    /// Adds the time of the last retirement, with this sign.
+    /// Adds the time of the last retirement to `cycles`, multiplied by `sign`.
     fn count(&self, cycles: &mut [f64], sign: f64) {
         for (lane, cycles) in cycles.iter_mut().enumerate() {
             *cycles += sign * f64::from(self.retired.cycles(lane));
@@ -212,7 +212,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         self.restart(prepared, end, is_mispredicted);
     }
 
-    /// Dispatches the slots of an instruction. Returns when the store queue had room.
+    /// Dispatches the slots of an instruction. Returns when the store queue had room for its stores.
     #[inline(always)]
     fn dispatch(&mut self, prepared: &Prepared, loads: usize, stores: usize) -> T {
         let mut room = T::START;
@@ -237,7 +237,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         room
     }
 
-    /// Returns the scheduler of a kind of operations.
+    /// Returns the scheduler for operations of this kind.
     #[inline(always)]
     fn scheduler(&mut self, kind: Kind) -> &mut Scheduler<T> {
         match &mut self.vector_scheduler {
@@ -246,7 +246,8 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         }
     }
 
-    /// Notes when an operation leaves the scheduler: at its beginning, or where it only loads, with its address.
+    /// Records when an operation leaves the scheduler: when it begins or, for a pure load, when its address is
+    /// available.
     #[inline(always)]
     fn issue(&mut self, prepared: &Prepared, start: T, address: T, accesses: usize) {
         if prepared.is_scheduled(accesses) {
@@ -258,13 +259,13 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         }
     }
 
-    /// Returns when some registers have their values, at the earliest at `from`.
+    /// Returns when all of the registers have their values, at the earliest at `from`.
     #[inline(always)]
     fn ready(&self, from: T, registers: &[instruction::Register]) -> T {
         registers.iter().fold(from, |time, register| time.later(self.registers[usize::from(*register)]))
     }
 
-    /// Returns when the address of an instruction's accesses is known and they may begin.
+    /// Returns when the address of an instruction's accesses is available and the accesses may begin.
     #[inline(always)]
     fn address(&self, prepared: &Prepared) -> T {
         let address = self.ready(self.dispatch.later(self.fence), prepared.address.all());
@@ -274,7 +275,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         }
     }
 
-    /// Retires an instruction whose results are known at `known`, in order and by so many slots a cycle.
+    /// Retires an instruction whose results are available at `known`, in order and within the retirement width.
     #[inline(always)]
     fn retire(&mut self, prepared: &Prepared, known: T, loads: usize, room: T, waited: Waited) {
         let before = self.retired;
@@ -293,7 +294,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         self.watch.retire(&Retirement { dispatch, room, before, at: retired, waited, least, is_restart });
     }
 
-    /// Lets the front end begin anew after a mispredicted branch, and the core after a system call.
+    /// Restarts the front end after a mispredicted branch or a system call, and blocks later dispatch as necessary.
     #[inline(always)]
     fn restart(&mut self, prepared: &Prepared, end: T, is_mispredicted: bool) {
         self.is_restart = is_mispredicted || prepared.order == Order::SystemCall;
@@ -311,7 +312,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         }
     }
 
-    /// Counts all times from the last dispatch.
+    /// Shifts the time base to the last dispatch.
     #[cold]
     fn rebase(&mut self) {
         let base = self.dispatch;

@@ -1,28 +1,28 @@
-//! Place in a window.
+//! Position in a window.
 
 use crate::window::{LineAccess, RecordedWindow};
 
-/// Place in a window: what comes next.
+/// Position in a window: the next elements to process.
 pub(super) struct Position<'a> {
     pub(super) window: &'a RecordedWindow,
-    /// Index of the next access to be taken, and of the end of its step's.
+    /// Index of the next access, and of the end of the current step's accesses.
     pub(super) access: usize,
     pub(super) end: usize,
-    /// Accesses whose lines have moved.
+    /// Number of accesses whose prefetches and write-backs have been processed.
     pub(super) handled: usize,
-    /// Index of the next fetch of code, prefetch and write-back.
+    /// Indices of the next code fetch, prefetch and write-back.
     pub(super) fetch: usize,
     pub(super) prefetch: usize,
     pub(super) write_back: usize,
 }
 
 impl<'a> Position<'a> {
-    /// Creates the place at the beginning of a window.
+    /// Creates the position at the beginning of a window.
     pub(super) fn new(window: &'a RecordedWindow) -> Position<'a> {
         Position { window, access: 0, end: 0, handled: 0, fetch: 0, prefetch: 0, write_back: 0 }
     }
 
-    /// Enters a step.
+    /// Moves to a step.
     #[inline(always)]
     pub(super) fn enter(&mut self, number: usize) {
         let next = self.window.steps.get(number + 1);
@@ -30,7 +30,7 @@ impl<'a> Position<'a> {
         self.end = next.map_or(self.window.accesses.len(), |next| next.first_access as usize);
     }
 
-    /// Takes the accesses of the next instruction, whose index in its block is `index`.
+    /// Consumes and returns the accesses of the next instruction, whose index in its block is `index`.
     #[inline(always)]
     pub(super) fn accesses(&mut self, index: u16) -> &'a [LineAccess] {
         let rest = &self.window.accesses[self.access..self.end];

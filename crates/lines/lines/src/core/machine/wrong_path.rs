@@ -1,15 +1,19 @@
-//! Loads that the wrong path behind a mispredicted branch makes early.
+//! Early loads on the wrong path after a mispredicted branch.
 //!
-//! Both ways of a branch mostly meet again soon. While a mispredicted branch waits for a miss, the core is already behind that
-//! meeting, and makes loads there whose addresses the detour has not changed: it finds their lines on the way when it comes back.
-//! A simulator that follows the right path alone makes such misses wait for each other, though they overlap. Eyerman, Van den Steen,
-//! Heirman and Hur, "Simulating wrong-path instructions in decoupled functional-first simulation", ISPASS 2023, find the meeting in
-//! the instructions that follow, as is done here.
+//! The two paths of a branch usually reconverge soon. While a mispredicted branch waits for a miss, the core already
+//! executes instructions beyond the point of reconvergence. If the address of a load there does not depend on the
+//! instructions between, the wrong path issues that load early, and the right path later finds its line in flight. A
+//! simulator that only follows the right path serializes such misses, although they overlap in a real core.
 //!
-//! The wrong way is known as far as the window has gone it at another time: from each block, the way it went most often.
-//! Registers that either way writes before they meet are not known behind it, nor is what depends on them, or on a miss.
+//! Eyerman, Van den Steen, Heirman and Hur, "Simulating wrong-path instructions in decoupled functional-first
+//! simulation", ISPASS 2023, find the point of reconvergence in the instructions that follow on the right path. This
+//! module does the same.
 //!
-//! Departure: lines that only the wrong path asks for are not fetched.
+//! The wrong path is only known if the window has taken it at another time. It is therefore assembled from the most
+//! frequent successors of each block. After reconvergence, registers that either path wrote before it have unknown
+//! values. The same holds for values that depend on these registers or on a miss.
+//!
+//! Departure: lines that only the wrong path requests are not fetched.
 
 use super::Machine;
 use crate::core::memory::Memory;
@@ -20,44 +24,45 @@ use crate::instruction::{REGISTERS, Register};
 use crate::window::{BlockStep, LineAccess, RecordedWindow, Served};
 use std::collections::VecDeque;
 
-/// Steps of the right way in which both have to meet.
+/// Maximum number of steps on the right path before reconvergence.
 const LONGEST: usize = 16;
-/// Blocks of the wrong ways that are looked at.
+/// Maximum number of wrong-path blocks that are searched.
 const MOST: usize = 32;
-/// Cycles before the completion of a branch in which looking ahead is no longer worth it: more than a second level takes.
+/// Wrong-path loads that begin fewer than this many cycles before the branch completes are ignored. It exceeds the
+/// latency of a second level, so that they would gain little.
 const LAST: f32 = 32.0;
 
-/// Set of registers, a bit each.
+/// Set of registers, one bit for each.
 type Registers = u64;
 const _: () = assert!(REGISTERS <= Registers::BITS as usize, "each register has a bit");
 
-/// Block that followed another one, and how often.
+/// Successor of a block, and its frequency.
 #[derive(Clone, Copy, Default)]
 struct Successor {
     block: u32,
     count: u32,
 }
 
-/// Ways that a window went.
+/// Control flow of a window.
 #[derive(Default)]
 pub(super) struct Ways {
-    /// The two most frequent successors of each block, the more frequent first.
+    /// The two most frequent successors of each block, the more frequent one first.
     successors: Vec<[Successor; 2]>,
 }
 
-/// Place where both ways of a branch meet.
+/// Point at which the two paths of a branch reconverge.
 #[derive(Debug, PartialEq, Eq)]
 struct Meeting {
-    /// Step of the window that begins there.
+    /// Index of the window's step that begins there.
     step: usize,
-    /// Registers that one of the ways has written.
+    /// Registers written by either path before that point.
     written: Registers,
-    /// Slots of the wrong way.
+    /// Number of slots on the wrong path.
     slots: usize,
 }
 
 impl Ways {
-    /// Forgets what was learned, and learns the ways of a window.
+    /// Discards the known control flow, and learns that of a window.
     pub(super) fn learn(&mut self, steps: &[BlockStep]) {
         self.successors.clear();
         for pair in steps.windows(2) {
@@ -81,20 +86,22 @@ impl Ways {
         }
     }
 
-    /// Returns the blocks that a block went on with, the most frequent first.
+    /// Returns the known successors of a block, the most frequent one first.
     fn next(&self, from: u32) -> impl Iterator<Item = u32> {
         let known = self.successors.get(from as usize).copied().unwrap_or_default();
         known.into_iter().filter(|next| next.count > 0).map(|next| next.block)
     }
 
-    /// Returns where the way of the branch that ends a step meets the one that it was mispredicted to take: where both together
-    /// are shortest, by their slots. The wrong way is made of ways that the window has gone.
+    /// Returns the point of reconvergence after the branch at the end of a step. It is the point at which the sum of
+    /// the slots on both paths is smallest. The wrong path consists of transitions that the window has made
+    /// elsewhere.
     fn meeting(&self, program: &Program, steps: &[BlockStep], branch: usize) -> Option<Meeting> {
         let right = &steps[branch + 1..steps.len().min(branch + 1 + LONGEST)];
         let taken = right.first()?.block;
         let wrong = self.next(steps[branch].block).find(|block| *block != taken)?;
         let slots = |block| program.block(block).iter().map(|one| usize::from(one.slots)).sum::<usize>();
-        // Blocks in the order in which they are found, each with the place of the one before and the slots up to it.
+        // Blocks in the order in which they are found. Each has the index of its predecessor and the number of slots
+        // before it.
         let mut reached = vec![(wrong, usize::MAX, 0)];
         let mut place = 0;
         while place < reached.len() && reached.len() < MOST {
@@ -136,8 +143,8 @@ fn bit(register: Register) -> Registers {
     1 << register
 }
 
-/// Accesses that a wrong path makes early, in the order of the window: index, and time at which the address is known there.
-/// A time that never comes stands for lanes in which the branch is complete before.
+/// Accesses that a wrong path issues early, in window order: the index of the access, and the time at which its
+/// address is available there. The time is one that never comes in lanes in which the branch completes earlier.
 pub(super) struct Early<T> {
     loads: VecDeque<(usize, T)>,
 }
@@ -147,7 +154,7 @@ impl<T: Time> Early<T> {
         Early { loads: VecDeque::new() }
     }
 
-    /// Takes the time of an access, if it is made early. Those before it are forgotten.
+    /// Removes and returns the time of an access, if it is issued early. Entries of earlier accesses are discarded.
     #[inline(always)]
     pub(super) fn take(&mut self, access: usize) -> Option<T> {
         while let Some((index, time)) = self.loads.front().copied()
@@ -161,7 +168,7 @@ impl<T: Time> Early<T> {
         None
     }
 
-    /// Notes an access. A wrong path in another one's shadow changes nothing that is earlier.
+    /// Records an early access. If it was already recorded from another wrong path, the earlier time is kept.
     fn note(&mut self, access: usize, time: T) {
         let place = self.loads.partition_point(|(index, _)| *index < access);
         match self.loads.get_mut(place) {
@@ -179,19 +186,19 @@ impl<T: Time> Early<T> {
     }
 }
 
-/// Core on the wrong path.
+/// State of the core on the wrong path.
 struct Shadow<T> {
     registers: [T; REGISTERS],
-    /// Registers whose values are not known there.
+    /// Registers whose values are unknown there.
     unknown: Registers,
     dispatch: T,
-    /// Slots so far.
+    /// Number of slots executed so far.
     slots: usize,
 }
 
 impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
-    /// Looks for loads that are made early behind the branch that ends a step, which was dispatched at `dispatched` and is complete
-    /// at `complete`.
+    /// Finds the loads that are issued early after the branch at the end of a step, which was dispatched at
+    /// `dispatched` and completes at `complete`.
     pub(super) fn look_ahead(
         &mut self,
         program: &Program,
@@ -227,7 +234,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         }
     }
 
-    /// Runs a step on the wrong path. Returns whether there is time and room for more.
+    /// Executes a step on the wrong path. Returns whether time and room are left for another one.
     fn shadow_step(
         &mut self,
         shadow: &mut Shadow<T>,
@@ -301,14 +308,14 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
 }
 
 impl<T: Time> Shadow<T> {
-    /// Passes the slots of the wrong way.
+    /// Accounts for the slots of the wrong path before reconvergence.
     fn skip(&mut self, slots: usize, per_cycle: f32) {
         self.slots += slots;
         self.dispatch = self.dispatch.after(slots as f32 / per_cycle);
     }
 }
 
-/// Returns whether an access is one of a step.
+/// Returns whether an access belongs to a step.
 fn is_in(window: &RecordedWindow, step: usize, access: usize) -> bool {
     window.steps.get(step + 1).is_none_or(|next| access < next.first_access as usize)
 }

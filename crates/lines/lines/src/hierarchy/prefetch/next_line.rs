@@ -1,16 +1,17 @@
-//! Next-line prefetcher: Intel's DCU prefetcher.
+//! Next-line prefetcher, which models Intel's DCU prefetcher.
 //!
-//! "Triggered by an ascending access to very recently loaded data": a load of the line behind one of those loaded lately.
+//! It is "triggered by an ascending access to very recently loaded data": here, by a load of a line whose predecessor
+//! is among the most recently loaded lines.
 
 use super::page::is_same_page;
 
-/// Lines that were loaded lately. The manual states no number.
+/// Number of recently loaded lines that are remembered. The manual states no number.
 const RECENT: usize = 8;
 
-/// Stands for no line: no line's neighbour has this number.
+/// Stands for no line. Its successor is not the number of any line that is loaded.
 const NO_LINE: u64 = u64::MAX - 1;
 
-/// Lines loaded lately.
+/// Most recently loaded lines.
 #[derive(Clone, Debug)]
 pub(super) struct NextLine {
     recent: [u64; RECENT],
@@ -22,7 +23,7 @@ impl NextLine {
         NextLine { recent: [NO_LINE; RECENT], oldest: 0 }
     }
 
-    /// Learns from a load. Returns the line behind it, if the one before it was loaded lately.
+    /// Trains the prefetcher with a load. Returns the next line if the previous line was loaded recently.
     pub(super) fn loaded(&mut self, line: u64) -> Option<u64> {
         let is_ascending = self.recent.contains(&line.wrapping_sub(1));
         self.recent[self.oldest] = line;

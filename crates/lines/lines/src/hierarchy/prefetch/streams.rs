@@ -1,41 +1,44 @@
-//! Streams of the second level: Intel's streamer.
+//! Stream prefetcher of the second level, which models Intel's streamer.
 //!
-//! It "monitors read requests from the L1 cache for ascending and descending sequences of addresses", loads, stores and
-//! prefetches of the first level alike; "maintains one forward or backward stream for each 4 KByte page" of up to 32; "runs up
-//! to 20 lines ahead", and "may issue two prefetch requests on every L2 lookup".
+//! According to the manual, it "monitors read requests from the L1 cache for ascending and descending sequences of
+//! addresses", caused by loads, stores and prefetches of the first level alike. It "maintains one forward or backward
+//! stream for each 4 KByte page" for up to 32 pages, "runs up to 20 lines ahead", and "may issue two prefetch
+//! requests on every L2 lookup".
 //!
-//! A processor whose memory streams faster than that allows runs further ahead, and into the next page; and less far while
-//! another stream asks for lines that the second level has. How far, a measurement of the machine tells ([`StreamReach`]).
+//! Measurements show that a processor whose memory streams faster than these limits allow runs further ahead and into
+//! the next page. It runs less far ahead while another stream requests lines that the second level already contains.
+//! Both distances come from a calibration of the machine ([`StreamReach`]).
 
 use super::page::{PAGE_LINES, is_same_page};
 use crate::processor::StreamReach;
 
-/// Pages that are followed at once.
+/// Number of pages that are tracked at once.
 const PAGES: usize = 32;
-/// Lines asked for at a time.
+/// Lines requested per lookup.
 const AT_ONCE: u64 = 2;
-/// Steps in one direction that make a stream.
+/// Steps in one direction after which a stream is detected.
 const STEPS: u8 = 2;
-/// Longest step, in lines: requests of neighbouring loads may come out of order. The manual states no number.
+/// Longest step, in lines. Steps of more than one occur because requests of neighbouring loads may come out of order.
+/// The manual states no number.
 const LONGEST: i64 = 2;
-/// Requests in which a stream is one of those that run at once.
+/// Two streams run concurrently if both have had a request among this many last ones.
 const RECENT: u64 = 64;
 
-/// Page that is followed.
+/// Page that is tracked.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     page: u64,
     /// Line of the last request.
     last: u64,
-    /// Direction of the last steps, 1 or -1, or 0 for none.
+    /// Direction of the last steps: 1, -1, or 0 if there is none yet.
     direction: i64,
     /// Steps in this direction so far.
     steps: u8,
-    /// Last line that was asked for.
+    /// Last line that was requested ahead.
     ahead: u64,
-    /// Tells whether the second level had the lines that were asked for last.
+    /// Whether the second level contained the lines that were requested last.
     are_hits: bool,
-    /// Number of the last request.
+    /// Sequence number of the last request.
     at: u64,
 }
 
@@ -48,7 +51,7 @@ pub(in super::super) struct LinesAhead {
 }
 
 impl LinesAhead {
-    /// No line.
+    /// Empty sequence.
     pub(super) const NONE: LinesAhead = LinesAhead { next: 0, direction: 0, count: 0 };
 
     /// Returns whether there is no line.
@@ -68,12 +71,12 @@ impl Iterator for LinesAhead {
     }
 }
 
-/// Pages that are followed, the most recent first.
+/// Tracked pages, the most recent first.
 #[derive(Clone, Debug)]
 pub(super) struct Streams {
     reach: StreamReach,
     streams: [Stream; PAGES],
-    /// Requests so far.
+    /// Number of requests so far.
     requests: u64,
 }
 
@@ -82,7 +85,7 @@ impl Streams {
         Streams { reach, streams: [Stream::new(u64::MAX, 0); PAGES], requests: 0 }
     }
 
-    /// Learns from a line that the first level asked for. Returns the lines to bring.
+    /// Trains the prefetcher with a line that the first level requested. Returns the lines to bring.
     pub(super) fn requested(&mut self, line: u64) -> LinesAhead {
         let page = line >> PAGE_LINES;
         let known =
@@ -100,19 +103,19 @@ impl Streams {
         if stream.steps < STEPS {
             return LinesAhead::NONE;
         }
-        // In the order of their last requests.
+        // The streams are in the order of their last requests, so the recent ones come first.
         let mut recent = others.iter().take_while(|other| other.at + RECENT > self.requests);
         let is_beside_hits = !stream.are_hits && recent.any(|other| other.are_hits);
         let lines = if is_beside_hits { self.reach.lines_beside_hits } else { self.reach.lines };
         stream.advance(line, StreamReach { lines, ..self.reach })
     }
 
-    /// Learns whether the second level had all lines that the last request returned.
+    /// Records whether the second level contained all lines that the last call of `requested` returned.
     pub(super) fn found(&mut self, are_hits: bool) {
         self.streams[0].are_hits = are_hits;
     }
 
-    /// Returns the stream of a neighbouring page that a line goes on with.
+    /// Returns the stream of a neighbouring page that continues with this line.
     fn arriving(&self, line: u64) -> Option<usize> {
         let goes_on = |stream: &Stream| {
             let step = line.wrapping_sub(stream.last) as i64;
@@ -123,12 +126,12 @@ impl Streams {
 }
 
 impl Stream {
-    /// Begins to follow a page with this line.
+    /// Starts to track a page with this line.
     fn new(page: u64, line: u64) -> Stream {
         Stream { page, last: line, direction: 0, steps: 0, ahead: line, are_hits: false, at: 0 }
     }
 
-    /// Takes a request as a step from the last.
+    /// Records a request as a step from the previous one.
     fn step(&mut self, line: u64) {
         let step = line.wrapping_sub(self.last) as i64;
         self.last = line;
@@ -144,7 +147,7 @@ impl Stream {
         }
     }
 
-    /// Moves the last line that was asked for on, and returns the lines that are new.
+    /// Advances the line up to which the stream has requested, and returns the lines that are newly requested.
     fn advance(&mut self, line: u64, reach: StreamReach) -> LinesAhead {
         let distance = |ahead: u64| (ahead.wrapping_sub(line) as i64) * self.direction;
         let begin = if distance(self.ahead) > 0 { self.ahead } else { line };
@@ -187,7 +190,7 @@ mod tests {
         assert_eq!(asked(&mut streams, 22), [42]);
     }
 
-    /// With a reach of more than a page, a scan runs on into the next ones, and asks for each line once.
+    /// With a reach of more than a page, a scan continues in the following pages and requests each line once.
     #[test]
     fn a_stream_that_crosses_pages_never_stops() {
         let mut streams = Streams::new(StreamReach { lines: 80, lines_beside_hits: 20, crosses_pages: true });
@@ -201,7 +204,7 @@ mod tests {
     }
 
     proptest! {
-        /// A scan of a page is asked for once, whole but for its first three lines, in both directions.
+        /// In both directions, a scan of a page requests each of its lines once, except for the first three.
         #[test]
         fn a_page_is_covered_and_never_left(page in 1u64..1 << 40, is_back: bool) {
             let mut streams = Streams::new(StreamReach::INTEL);
@@ -228,7 +231,8 @@ mod tests {
         }
     }
 
-    /// A stream in steady state that asks memory keeps `beside` lines ahead beside one that hits, and `lines` else.
+    /// A stream in steady state whose lines come from memory stays `beside` lines ahead while another stream hits,
+    /// and `lines` ahead otherwise.
     #[test]
     fn a_stream_reaches_less_far_beside_one_that_hits() {
         let reach = StreamReach { lines: 60, lines_beside_hits: 25, crosses_pages: true };

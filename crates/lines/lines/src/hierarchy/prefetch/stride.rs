@@ -1,18 +1,18 @@
-//! Stride prefetcher: follows single load instructions.
+//! Stride prefetcher, which tracks individual load instructions.
 //!
-//! "If a load instruction is detected to have a regular stride, then a prefetch is sent to the next address, which is the
-//! sum of the current address and the stride", of up to 2 KiB, forward or backward.
+//! "If a load instruction is detected to have a regular stride, then a prefetch is sent to the next address, which is
+//! the sum of the current address and the stride", which may be up to 2 KiB, forward or backward.
 
 use super::page::is_same_page;
 
-/// Load instructions that are followed at once.
+/// Number of load instructions that are tracked at once.
 const INSTRUCTIONS: usize = 256;
 /// Longest stride, in bytes.
 const LONGEST: i64 = 2048;
-/// Equal strides in succession after which the next is foreseen.
+/// Number of equal strides in succession after which the next address is predicted.
 const EQUAL: u8 = 2;
 
-/// Load instruction that is followed.
+/// Load instruction that is tracked.
 #[derive(Clone, Copy, Debug)]
 struct Followed {
     instruction: u64,
@@ -20,7 +20,7 @@ struct Followed {
     /// Last stride, in bytes and in lines.
     bytes: i64,
     lines: i64,
-    /// Equal strides up to the last.
+    /// Number of equal strides in succession, including the last.
     equal: u8,
 }
 
@@ -28,7 +28,7 @@ impl Followed {
     const NOTHING: Followed = Followed { instruction: u64::MAX, address: 0, bytes: 0, lines: 0, equal: 0 };
 }
 
-/// Load instructions, each at the place that its number gives.
+/// Tracked load instructions, in a direct-mapped table that is indexed by a hash of the instruction's number.
 #[derive(Clone, Debug)]
 pub(super) struct Strides {
     followed: Box<[Followed; INSTRUCTIONS]>,
@@ -39,9 +39,10 @@ impl Strides {
         Strides { followed: Box::new([Followed::NOTHING; INSTRUCTIONS]) }
     }
 
-    /// Learns from a load. Returns the line of the next one, if the stride is regular.
+    /// Trains the prefetcher with a load. Returns the line of the predicted next load if the stride is regular.
     ///
-    /// Loads between two in neighbouring lines hit, and are not seen: steps of one line are regular whatever their bytes.
+    /// Only the first load to each line is seen, because the others hit. Therefore steps of one line count as regular
+    /// even if their strides in bytes differ.
     pub(super) fn loaded(&mut self, instruction: u64, address: u64) -> Option<u64> {
         let followed = &mut self.followed[index(instruction)];
         if followed.instruction != instruction {
@@ -64,7 +65,7 @@ impl Strides {
     }
 }
 
-/// Returns the place of an instruction.
+/// Returns the table index of an instruction.
 fn index(instruction: u64) -> usize {
     (instruction ^ instruction >> 9 ^ instruction >> 18) as usize % INSTRUCTIONS
 }
@@ -75,7 +76,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Each stride of more than a line and up to 2 KiB is found by the third load, forward and backward, until the page ends.
+        /// Every stride between one line and 2 KiB is detected at the third load, forward and backward, up to the end
+        /// of the page.
         #[test]
         fn a_regular_stride_is_found(stride in 128i64..=LONGEST, is_back: bool, first in 1u64 << 30..1 << 31) {
             let stride = if is_back { -stride } else { stride };
@@ -89,7 +91,8 @@ mod tests {
             }
         }
 
-        /// Shorter ones too, seen where they enter a line: each line of the page but the first three is asked for.
+        /// Shorter strides are detected from the first load to each line: all lines of a page but the first three are
+        /// requested.
         #[test]
         fn a_short_stride_is_found_by_its_lines(stride in 1u64..64, page in 1u64..1 << 40) {
             let mut strides = Strides::new();
@@ -102,7 +105,7 @@ mod tests {
                     asked.extend(strides.loaded(7, address));
                 }
             }
-            // The third line asks for the fourth, and the last line of the page for none.
+            // The third line requests the fourth, and the last line of the page requests none.
             prop_assert_eq!(asked, (page * 64 + 3..page * 64 + 64).collect::<Vec<_>>());
         }
     }
@@ -125,7 +128,7 @@ mod tests {
             assert_eq!(asked(1, load * 192), expected);
             assert_eq!(asked(2, 8192 + load * 320), expected.map(|_| 128 + load * 5 + 5));
         }
-        // A third instruction takes the place of the first.
+        // A third instruction takes the entry of the first.
         assert_eq!(asked(1 + INSTRUCTIONS as u64, 0), None);
         assert_eq!(asked(1, 3 * 192), None);
     }
