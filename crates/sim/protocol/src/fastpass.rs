@@ -1,12 +1,12 @@
 //! Fastpass: a centralized "zero-queue" datacenter network (Perry et al., SIGCOMM 2014).
 //!
-//! Nodes ask an arbiter for every packet that they want to send; it assigns each a timeslot, so that no link is
-//! promised twice (§3). [`Arbiter`] is that matching; the exchange of messages is the caller's. A timeslot is for a source
-//! and a destination: which packet goes in it is the source's choice.
+//! Nodes ask an arbiter for every packet that they want to send. The arbiter assigns a timeslot to each packet so that
+//! no link is promised twice (§3). [`Arbiter`] computes that matching; the caller exchanges the messages. A timeslot
+//! belongs to a source and a destination; the source chooses which packet to send in it.
 //!
-//! Demands are idempotent (§4, Fastpass control protocol, whose demands are totals): the arbiter takes no second demand
-//! of a transfer that has one waiting. Otherwise, nodes that ask again would get slots that they cannot use, and wait
-//! all the longer.
+//! Demands are idempotent (§4: in the Fastpass control protocol, demands are totals). While a demand of a transfer
+//! waits, the arbiter therefore takes no second one. Otherwise, nodes that ask again would get slots that they cannot
+//! use, so that all nodes would wait longer.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,12 +17,12 @@ use unrack_units::{Rate, Time};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
-    /// Demand whose last timeslot is the longest ago: max-min fairness.
+    /// The demand whose last timeslot was the longest ago goes first: max-min fairness.
     #[default]
     MaxMin,
-    /// Demand that came first, until all of it is served.
+    /// The demand that came first goes first, until all of it is served.
     Fcfs,
-    /// Demand with the fewest segments left: least mean completion time.
+    /// The demand with the fewest segments left goes first: least mean completion time.
     Shortest,
 }
 
@@ -32,7 +32,7 @@ pub enum Policy {
 pub struct Params {
     /// Rate of the arbiter's link. Default 100 Gb/s (EDM §4.3).
     pub arbiter_rate: Rate,
-    /// Time that the arbiter takes to serve one demand; demands are served one after the other. Default 0: "infinitely
+    /// Time that the arbiter takes to serve one demand. Demands are served one after the other. Default 0: "infinitely
     /// fast" (EDM §4.3).
     pub processing: Time,
     /// Timeslots that are matched in one batch, at most 64. Default 8 (§3.3: the batch of an allocator).
@@ -40,13 +40,12 @@ pub struct Params {
     /// Order in which demands are served: `max-min`, `fcfs` or `shortest`. Default `max-min` (§3.2).
     #[schemars(extend("x-unhashed" = "default"))]
     pub policy: Policy,
-    /// Whether messages for the same destination that are smaller than a timeslot share one as far as they fit. Default
-    /// `true` (as in the authors' kernel module). With `false`, each takes a
-    /// whole one.
+    /// Whether messages for the same destination that are smaller than a timeslot share one, as far as they fit.
+    /// Default `true`, as in the authors' kernel module. With `false`, each message takes a whole timeslot.
     #[schemars(extend("x-unhashed" = "default"))]
     pub packing: bool,
     /// Silence after which a source asks again for the first time. Default: three round trips of the empty network,
-    /// and the time to ask the arbiter, of two batches, and to be told.
+    /// plus the time to ask the arbiter, the time of two batches, and the time for the answer.
     pub timeout: Option<Time>,
 }
 
@@ -63,14 +62,14 @@ impl Default for Params {
     }
 }
 
-/// Request for timeslots: number of segments of a transfer that are to be sent.
+/// Request for timeslots, by the number of segments of a transfer that are to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Demand {
     pub src: u32,
     pub dst: u32,
     pub transfer: u32,
-    /// Serial number, which tells the transfer from others that had its number before. Not 0. A number may be reused
-    /// only when no demand of its former transfer waits.
+    /// Serial number, never 0. It distinguishes the transfer from earlier ones with the same transfer number, which
+    /// may be reused only when no demand of its former transfer waits.
     pub serial: u32,
     pub slots: u32,
 }
@@ -82,7 +81,7 @@ pub struct Allocation {
     pub transfer: u32,
     pub serial: u32,
     pub slot: u32,
-    /// True if this is the last slot of the demand.
+    /// Whether this is the last slot of the demand.
     pub last: bool,
 }
 
@@ -90,11 +89,11 @@ pub struct Allocation {
 #[derive(Debug, Clone)]
 pub struct Arbiter {
     backlog: VecDeque<Demand>,
-    /// Serial number of each transfer's demand in the backlog, or 0; by transfer.
+    /// Serial number of each transfer's demand in the backlog, indexed by transfer; 0 if there is none.
     waiting: Vec<u32>,
     batch: u32,
     policy: Policy,
-    /// Slots of the batch in which each node sends, and receives: one bit each.
+    /// Slots of the batch in which each node sends, one bit per slot; and in which it receives.
     sends: Vec<u64>,
     receives: Vec<u64>,
 }
@@ -106,7 +105,8 @@ impl Arbiter {
         Arbiter { backlog, waiting, batch, policy, sends: none.clone(), receives: none }
     }
 
-    /// Adds a demand, of one slot or more. Returns whether it is taken: not if the transfer has a demand that waits.
+    /// Adds a demand of one slot or more. Returns whether it was taken, which is not the case if a demand of the same
+    /// transfer waits.
     pub fn demand(&mut self, demand: Demand) -> bool {
         let at = demand.transfer as usize;
         if self.waiting.len() <= at {
@@ -125,7 +125,8 @@ impl Arbiter {
         self.backlog.is_empty()
     }
 
-    /// Allocates the slots of the next batch: a maximal matching in each, with demands in the order of the policy.
+    /// Allocates the slots of the next batch. Each slot gets a maximal matching, with demands in the order of the
+    /// policy.
     pub fn allocate(&mut self, allocations: &mut Vec<Allocation>) {
         let all = if self.batch >= 64 { u64::MAX } else { (1 << self.batch) - 1 };
         self.sends.fill(0);
@@ -133,7 +134,7 @@ impl Arbiter {
         // A demand that found no slot in this batch will find none later in it.
         let mut candidates = std::mem::take(&mut self.backlog);
         if self.policy == Policy::Shortest {
-            // Of equals, the one that came first.
+            // The sort is stable: among equals, the demand that came first stays first.
             candidates.make_contiguous().sort_by_key(|demand| demand.slots);
         }
         let mut without = VecDeque::new();
@@ -168,8 +169,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// No node sends or receives two packets in a slot; no slot is left unused by two nodes that both had it free;
-        /// every segment is served once.
+        /// No node sends or receives two packets in a slot. No slot stays unused if two nodes with a demand both had
+        /// it free. Every segment is served once.
         #[test]
         fn every_batch_is_a_maximal_matching(
             batch in 1u32..65,
@@ -242,7 +243,7 @@ mod tests {
             allocations.iter().map(|given| given.serial).collect::<Vec<_>>()
         };
         assert_eq!(served(&[demand(1, 3), demand(1, 2)]), [1, 1, 1]);
-        // The demand waits no longer.
+        // The demand does not wait any more.
         assert_eq!(served(&[demand(1, 1)]), [1]);
         assert_eq!(served(&[demand(2, 1)]), [2]);
     }

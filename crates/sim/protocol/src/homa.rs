@@ -1,10 +1,10 @@
 //! Homa: a receiver-driven low-latency transport protocol using network priorities (Montazeri et al.,
 //! SIGCOMM 2018).
 //!
-//! A transfer sends one round trip's worth unscheduled ("unasked" here); its receiver grants the rest, packet by
-//! packet, to the few transfers with the least left at once (*overcommitment*, §3.5), each at a priority of its own
-//! (§3.4). The priority of unscheduled packets depends on the size of the transfer alone, by cutoffs that share out the
-//! unscheduled bytes evenly ([`Cutoffs`]).
+//! A transfer sends one round trip's worth of packets unscheduled ("unasked" in the code). Its receiver grants the
+//! rest, packet by packet, to the few transfers with the fewest segments left (*overcommitment*, §3.5), each of them
+//! at a different priority (§3.4). The priority of unscheduled packets depends only on the size of the transfer, by
+//! cutoffs that divide the unscheduled bytes evenly ([`Cutoffs`]).
 
 use crate::receiver_driven::{Grants, LocalScheduler, Scheduler, TransferId};
 use crate::turns::Turns;
@@ -16,26 +16,26 @@ use unrack_units::Time;
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Packets that a transfer may send without a grant, and that may be granted beyond what has arrived. Default: one
-    /// bandwidth-delay product (§3.2, RTTbytes).
+    /// Packets that a transfer may send without a grant. This is also the number of packets that may be granted beyond
+    /// those that have arrived. Default: one bandwidth-delay product (§3.2, RTTbytes).
     pub unscheduled: Option<u32>,
-    /// Time without a packet after which a receiver asks again for missing packets. Default: three round trips of the empty
-    /// network or, if that is longer, one and seven times (once for each rank of data) the time that the slower links take
-    /// for what may wait for a receiver: `unscheduled` packets of every node, at most a port's buffer. (§3.7: "a few
-    /// milliseconds".)
+    /// Time without a packet after which a receiver asks again for missing packets. Default: the longer of two times:
+    /// three round trips of the empty network; and one round trip plus seven times (once for each rank of data) the
+    /// time that the slower links take for all packets that may wait for a receiver, which are `unscheduled` packets
+    /// of every node, at most a port's buffer. (§3.7: "a few milliseconds".)
     pub resend: Option<Time>,
 }
 
-/// Highest data rank: data has ranks 1 to 7 of the eight that switches have (§3.4); control has the other.
+/// Highest data rank. Data has ranks 1 to 7 of the eight that switches have (§3.4); control packets have the eighth.
 pub const RANKS: u8 = 7;
 
 /// Ranks of unscheduled segments, by the size of their transfer (§3.4).
 ///
-/// Recomputed after every 256 transfers announced to a receiver, from all transfers so far. The unscheduled segments
-/// get a share of the seven ranks equal to their share of all segments: rounded down, at least one and at most six.
-/// Transfer sizes with the same number of bits form a group. With the unscheduled segments ordered by size and dealt
-/// evenly to these ranks, each group gets the rank of its middle segment. Before the first computation three ranks are
-/// set aside, and all unscheduled segments have rank 1.
+/// The cutoffs are recomputed after every 256 transfers announced to a receiver, from all transfers so far. The
+/// unscheduled segments get a share of the seven ranks equal to their share of all segments: rounded down, at least
+/// one and at most six. Transfer sizes with the same number of bits form a group. The unscheduled segments, ordered by
+/// size, are divided evenly among these ranks, and each group gets the rank of its middle segment. Before the first
+/// computation three ranks are set aside, and all unscheduled segments have rank 1.
 #[derive(Debug, Clone)]
 pub struct Cutoffs {
     /// Unscheduled segments of transfers whose size in segments has this many bits.
@@ -43,7 +43,7 @@ pub struct Cutoffs {
     granted: u64,
     /// Transfers until the next recomputation.
     until_next: u32,
-    /// Highest rank of unscheduled segments, which have 1 to this.
+    /// Highest rank of unscheduled segments, which use ranks 1 to this one.
     ranks: u8,
     /// Rank by number of bits of a transfer's size.
     rank: [u8; 33],
@@ -54,7 +54,8 @@ const LOOK_EVERY: u32 = 256;
 
 impl Default for Cutoffs {
     fn default() -> Cutoffs {
-        // Until something is known: about half of the ranks for each kind, and all unscheduled segments alike.
+        // Nothing is known yet, therefore each kind gets about half of the ranks, and all unscheduled segments rank
+        // alike.
         Cutoffs { unasked: [0; 33], granted: 0, until_next: LOOK_EVERY, ranks: RANKS / 2, rank: [1; 33] }
     }
 }
@@ -75,8 +76,9 @@ impl Cutoffs {
         }
     }
 
-    /// Recomputes the cutoffs. The number of ranks is proportional to the unscheduled share of all segments, with at
-    /// least one rank for each kind; sizes are assigned so that the ranks carry equal numbers of segments.
+    /// Recomputes the cutoffs. The number of ranks for unscheduled segments is proportional to their share of all
+    /// segments, with at least one rank for each kind. Sizes are assigned to these ranks so that each rank carries the
+    /// same number of segments.
     fn set(&mut self) {
         let unasked: u64 = self.unasked.iter().sum();
         let share = unasked * u64::from(RANKS) / (unasked + self.granted).max(1);
@@ -95,7 +97,7 @@ impl Cutoffs {
     }
 }
 
-/// Receiver's choice of the transfers to grant, and of their priorities.
+/// A receiver's choice of the transfers to grant, and of their priorities.
 #[derive(Debug, Clone)]
 pub struct Overcommitment {
     pending: Turns,
@@ -115,7 +117,7 @@ impl Overcommitment {
         self.cutoffs.count(segments, self.window);
     }
 
-    /// Returns the rank of unscheduled segments of a transfer of this size, in segments, to this receiver.
+    /// Returns the rank of the unscheduled segments of a transfer to this receiver that has `segments` segments.
     pub fn unasked_rank(&self, segments: u32) -> u8 {
         self.cutoffs.rank(segments)
     }
@@ -149,7 +151,7 @@ impl LocalScheduler for Overcommitment {
             .take(degree)
             .enumerate()
             .find(|(_, transfer)| outstanding(*transfer) < self.window)?;
-        // §3.4: the lowest priorities that suffice, so that there is room above for a newcomer.
+        // §3.4: the lowest priorities that suffice, so that a new transfer finds a free one above them.
         Some((transfer, RANKS - (active - 1 - at) as u8))
     }
 }
@@ -185,7 +187,7 @@ mod tests {
             all[n].arrive(0);
             receiver.update(n as u32, &mut all[n]);
         }
-        // Half of seven ranks are for four transfers: 0 to 3.
+        // Half of the seven ranks are left for four transfers: ranks 0 to 3.
         assert_eq!(poll(&receiver, &all), Some((1, 5)));
         all[1].grant();
         receiver.update(1, &mut all[1]);

@@ -1,9 +1,8 @@
 //! Sans-IO protocol cores: the rules by which a simulated or live rack carries its traffic.
 //!
-//! A core has no clock, socket, thread or random source. Its driver tells it what happened and when (`handle_*`), asks
-//! it what to do (`poll_*`), and keeps its timers. Each module cites its paper or standard, and marks where it departs
-//! from it. A short one to begin with is [`pfabric`].
-//!
+//! A core has no clock, socket, thread or random source. Its driver reports events and their times (`handle_*`), asks
+//! for the next action (`poll_*`), and keeps the core's timers. Each module cites its paper or standard and marks
+//! where it departs from it. [`pfabric`] is short and therefore a good one to read first.
 //! | module | holds |
 //! |---|---|
 //! | [`edm`], [`cxl`] | memory fabrics: EDM's switch scheduler, CXL.mem's links with credits |

@@ -1,8 +1,9 @@
 //! NDP: re-architecting datacenter networks and stacks for low latency and high performance (Handley et
 //! al., SIGCOMM 2017).
 //!
-//! A transfer starts at line rate without asking (§3.2). Full switches trim packets to their headers, so that the
-//! receiver knows at once what was lost; it requests every further packet by a *pull*, one per packet time of its link.
+//! A transfer starts at line rate without asking (§3.2). A full switch trims packets to their headers, so that the
+//! receiver learns at once which packets were lost. The receiver requests every further packet by a *pull*, one per
+//! packet time of its link.
 
 use crate::segments::SegmentSet;
 use crate::silence::{LONGEST, STEADY, Silence};
@@ -19,10 +20,11 @@ pub struct Params {
     pub initial_window: Option<u32>,
     /// Packets that may wait at a switch port with their payload; others are trimmed. Default 8 (§3.1).
     pub data_packets: u32,
-    /// Time after which a packet of which nothing was heard is sent again: for packets lost on a link, and for lost headers,
-    /// which are rare. Default: three round trips of the empty network or, if that is longer, one and the time that the slower
-    /// links take for what may wait on the way: `data_packets` packets at each port, the headers of a window of every
-    /// node and, if the reports on a packet take longer than the packet, these reports. (§3.2.4 has a coarse timer of 1 ms.)
+    /// Time after which a packet is sent again if no report on it has arrived. This recovers packets lost on a link,
+    /// and trimmed headers that were lost, which is rare. Default: three round trips of the empty network or, if that
+    /// is longer, one round trip plus the time that the slower links take for the packets that may wait on the way:
+    /// `data_packets` packets at each port, the headers of a window of every node and, if the reports on a packet take
+    /// longer than the packet, these reports. (§3.2.4 has a coarse timer of 1 ms.)
     pub rto: Option<Time>,
 }
 
@@ -35,39 +37,40 @@ impl Default for Params {
 /// Timeouts of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Time after which a packet of which nothing was heard is sent again.
+    /// Time after which a packet is sent again if no report on it has arrived.
     pub rto: Time,
-    /// Time after which a sender with nothing under way takes the pulls that it waits for as lost: more than a turn of
-    /// the transfers that its receiver pulls. It doubles each time.
+    /// Time after which a sender with no packet in flight considers the pulls that it waits for as lost. It must
+    /// exceed one round-robin turn of the transfers that the receiver pulls. It doubles each time.
     pub idle: Time,
-    /// Number from which the draws of repeated timeouts follow; see [`Silence`].
+    /// Seed of the random extra waits of repeated timeouts; see [`Silence`].
     pub salt: u32,
 }
 
-/// The sending side of one transfer.
+/// Sending side of one transfer.
 ///
-/// Each packet has a timeout of its own, as in the simulator of the paper's authors, and is sent again without a pull: the
-/// lost packet causes none, so that without this the transfer would have one packet less under way from then on.
+/// Each packet has its own timeout, as in the simulator of the paper's authors, and is sent again without a pull.
+/// Because a lost packet causes no pull, the transfer would otherwise have one packet fewer in flight from then on.
 #[derive(Debug, Clone)]
 pub struct Sender {
     segments: u32,
     acknowledged: SegmentSet,
-    /// Segments sent without an acknowledgement or a report of loss since, and when each was sent; the oldest first.
+    /// Segments sent without an acknowledgement or report of loss since then, each with the time at which it was sent,
+    /// oldest first.
     outstanding: VecDeque<(Time, u32)>,
     /// Segments to be sent again, in order.
     again: VecDeque<u32>,
-    /// Next segment that was never sent.
+    /// First segment that was never sent.
     new: u32,
     /// Packets that the sender may still send.
     allowed: u32,
-    /// Highest pull number seen.
+    /// Highest pull number received.
     pulled: u32,
     timeouts: Timeouts,
-    /// Time at which nothing was under way any more, or something was heard since.
+    /// Time since which no packet has been in flight, or time of the latest report if that is later.
     idle_since: Time,
-    /// End of the present round of timeouts: a packet that runs out before belongs to it.
+    /// End of the current round of timeouts. A packet whose timeout expires before belongs to this round.
     round_ends: Time,
-    /// Rounds of timeouts since a segment was last acknowledged for the first time.
+    /// Rounds of timeouts since the last acknowledgement of a segment that had not been acknowledged before.
     silence: Silence,
     given_up: bool,
 }
@@ -91,7 +94,7 @@ impl Sender {
         }
     }
 
-    /// Returns whether all is acknowledged, or the sender has given up.
+    /// Returns whether all segments are acknowledged, or the sender has given up.
     pub fn is_done(&self) -> bool {
         self.acknowledged.count() == self.segments || self.given_up
     }
@@ -128,7 +131,7 @@ impl Sender {
         Some((segment, again))
     }
 
-    /// Removes a segment from those under way. Returns whether it was one of them.
+    /// Removes a segment from those in flight. Returns whether it was one of them.
     fn land(&mut self, now: Time, segment: u32) -> bool {
         self.idle_since = now;
         let at = self.outstanding.iter().position(|(_, other)| *other == segment);
@@ -144,7 +147,7 @@ impl Sender {
         }
     }
 
-    /// Handles the report that a segment was trimmed: it is to be sent again.
+    /// Handles the report that a segment was trimmed, so that it has to be sent again.
     pub fn handle_nack(&mut self, now: Time, segment: u32) {
         if self.land(now, segment) && !self.acknowledged.contains(segment) {
             self.again.push_back(segment);
@@ -160,9 +163,10 @@ impl Sender {
         self.outstanding.clear();
     }
 
-    /// Handles a pull. `pull` counts the pulls sent for this transfer until now, so that the next one makes up for a
-    /// lost one. Packets take all paths, so that a pull may overtake the report that its packet was trimmed: it is
-    /// kept while a segment is outstanding, whose report may still come. It expires if nothing could be left for it.
+    /// Handles a pull. `pull` is the number of pulls sent for this transfer so far, so that a later pull makes up for
+    /// a lost one. A pull may overtake the report that its packet was trimmed, because packets take all paths. It is
+    /// therefore kept while any segment is outstanding, because that segment may still be reported as trimmed. A pull
+    /// expires if there can be no segment left for it.
     pub fn handle_pull(&mut self, now: Time, pull: u32) {
         self.idle_since = now;
         if self.given_up {
@@ -172,14 +176,14 @@ impl Sender {
         self.pulled = self.pulled.max(pull);
     }
 
-    /// Allows so many more packets, but no more than may be left.
+    /// Allows this many more packets, but no more than can still be needed.
     fn allow(&mut self, packets: u32) {
         let left = (self.again.len() + self.outstanding.len()) as u32 + (self.segments - self.new);
         self.allowed = (self.allowed + packets).min(left);
     }
 
-    /// Returns when [`handle_timeout`](Sender::handle_timeout) is due. It moves to sooner when a packet is sent, and
-    /// when an acknowledgement ends a silence.
+    /// Returns when [`handle_timeout`](Sender::handle_timeout) is due. This time moves to an earlier one when a packet
+    /// is sent, and when an acknowledgement ends a silence.
     pub fn poll_timeout(&self) -> Option<Time> {
         let at = match self.outstanding.front() {
             Some((sent, _)) => *sent + self.silence.timeout(self.timeouts.rto, STEADY),
@@ -188,8 +192,8 @@ impl Sender {
         (!self.is_done()).then_some(at)
     }
 
-    /// Sends again all packets whose timeouts have run out: each without a pull, because the lost one will cause none. If
-    /// nothing is under way and pulls are overdue, lets one packet go.
+    /// Sends all packets again whose timeouts have expired. They need no pull, because a lost packet causes none. If
+    /// no packet is in flight and pulls are overdue, allows one packet.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.poll_timeout().is_none_or(|at| now < at) {
             return;
@@ -209,12 +213,12 @@ impl Sender {
             };
             self.round_ends = now + next;
         }
-        // Where nothing was under way, one packet goes without a pull.
+        // If no packet was in flight, one packet may go without a pull.
         let lost = self.expire(now, wait).max(1);
         self.allow(lost);
     }
 
-    /// Takes packets as lost that were sent at least `wait` ago. Returns how many.
+    /// Counts the packets as lost that were sent at least `wait` ago. Returns how many these are.
     fn expire(&mut self, now: Time, wait: Time) -> u32 {
         let lost = self.outstanding.iter().take_while(|(sent, _)| *sent + wait <= now).count();
         self.again.extend(self.outstanding.drain(..lost).map(|(_, segment)| segment));
@@ -222,17 +226,17 @@ impl Sender {
     }
 }
 
-/// Pulls that a receiver owes, paced at the rate of its link: each transfer in turn (§3.2).
+/// Pulls that a receiver owes. They are paced at the rate of the receiver's link, and transfers take turns (§3.2).
 #[derive(Debug, Clone, Default)]
 pub struct PullQueue {
-    /// Transfers, and the pulls owed to each: at least one.
+    /// Transfers that are owed pulls, with the number of pulls: at least one each.
     owed: VecDeque<(u32, u32)>,
     next_at: Time,
 }
 
 impl PullQueue {
-    /// Owes a transfer one more pull, because a packet of it, or its header, has arrived. Returns whether it was owed
-    /// none before.
+    /// Owes a transfer one more pull, because one of its packets or trimmed headers has arrived. Returns whether the
+    /// transfer was owed none before.
     pub fn add(&mut self, transfer: u32) -> bool {
         let owed = self.owed.iter_mut().find(|(other, _)| *other == transfer);
         let is_first = owed.is_none();
@@ -243,14 +247,15 @@ impl PullQueue {
         is_first
     }
 
-    /// Cancels the pulls of a transfer that has arrived. Returns whether it was owed any.
+    /// Cancels the pulls of a transfer that is complete. Returns whether it was owed any.
     pub fn remove(&mut self, transfer: u32) -> bool {
         let before = self.owed.len();
         self.owed.retain(|(other, _)| *other != transfer);
         self.owed.len() < before
     }
 
-    /// Returns the transfer to pull now, and whether it is owed no more. A packet takes `pace` to arrive.
+    /// Returns the transfer to pull now, and whether this was the last pull owed to it. A packet takes `pace` to
+    /// arrive.
     pub fn poll(&mut self, now: Time, pace: Time) -> Option<(u32, bool)> {
         if now < self.next_at {
             return None;
@@ -296,7 +301,8 @@ mod tests {
         // The next pull makes up for a lost one.
         sender.handle_pull(now, 4);
         assert_eq!(send_all(&mut sender, now), [(4, false), (5, false)]);
-        // A pull that overtakes the report of a trimmed packet is kept for it; three of five have nothing to send.
+        // A pull that overtakes the report of a trimmed packet is kept for that packet. Of the five pulls, three find
+        // nothing to send.
         for segment in [1, 3] {
             sender.handle_ack(now, segment);
         }
@@ -311,7 +317,7 @@ mod tests {
         arriving.front().is_some_and(|(at, _)| *at <= now).then(|| arriving.pop_front()).flatten()
     }
 
-    /// A lost packet causes no pull: its place in the window has to come back without one.
+    /// A lost packet causes no pull, therefore its place in the window has to come back without one.
     #[test]
     fn the_window_is_whole_again_after_losses() {
         let mut sender = sender(1_000, 8);
@@ -334,7 +340,7 @@ mod tests {
             under_way.push(sender.outstanding.len());
         }
         assert!(under_way.iter().all(|count| *count == 8), "{under_way:?}");
-        // Of eight places, lost ones are empty for 10 to 15 us each instead of 2.
+        // Lost packets leave their places, of the eight, empty for 10 to 15 us each instead of 2 us.
         assert!(under_way.len() < 1_000 / 8 * 2 * 2, "{}", under_way.len());
     }
 
@@ -354,7 +360,7 @@ mod tests {
         assert_eq!(waits, [50, 100, 200], "{at:?}");
     }
 
-    /// A receiver that is away for ever: the whole window is sent again in each round, until the sender gives up.
+    /// The receiver never answers, so the whole window is sent again in each round until the sender gives up.
     #[test]
     fn it_gives_up_after_as_many_rounds_however_many_packets_are_under_way() {
         let rounds = |window| {

@@ -1,8 +1,8 @@
 //! pFabric: minimal near-optimal datacenter transport (Alizadeh et al., SIGCOMM 2013).
 //!
-//! Switches schedule: packets carry the number of segments that their transfer has left, and the smallest leaves first
-//! (§4.1). The ends only keep [`Sender`], the minimal rate control of §4.2: start at line rate, slow down only when
-//! many packets are lost.
+//! The switches schedule: each packet carries the number of segments that its transfer has left, and the packet with
+//! the smallest number leaves first (§4.1). The ends only run [`Sender`], the minimal rate control of §4.2, which
+//! starts at line rate and slows down only when many packets are lost.
 
 use crate::segments::SegmentSet;
 use crate::silence::Silence;
@@ -16,26 +16,27 @@ use unrack_units::Time;
 pub struct Params {
     /// Packets that a transfer may send at once. Default: one bandwidth-delay product (§4.2, rule 1).
     pub initial_window: Option<u32>,
-    /// Time after which unacknowledged packets are taken as lost. Default: three round trips of the empty network, or
-    /// one and the time that a full port needs to empty (§4.2: about 3 RTT; its 45 us are both).
+    /// Time after which unacknowledged packets count as lost. Default: three round trips of the empty network or, if
+    /// that is longer, one round trip plus the time that a full port needs to empty (§4.2: about 3 RTT; in its network
+    /// 45 us are both).
     pub rto: Option<Time>,
 }
 
-/// Timeouts in a row after which only probes are sent (§4.2, rule 3: "a fixed number"; 5 in its §5).
+/// Timeouts in a row after which the sender sends only probes (§4.2, rule 3: "a fixed number"; 5 in its §5).
 const TIMEOUTS_BEFORE_PROBE: u32 = 5;
 
-/// Timeouts in a row before they are doubled. Where the smallest always goes first, the largest transfer may hear
-/// nothing for long although its receiver is there, and a probe costs little.
+/// Timeouts in a row before the timeout starts to double. The number is large because the smallest transfer always
+/// goes first: the largest may get no answer for a long time although its receiver is up, and a probe costs little.
 const STEADY: u32 = 1_024;
 
-/// The sending side of one transfer.
+/// Sending side of one transfer.
 #[derive(Debug, Clone)]
 pub struct Sender {
     segments: u32,
     acknowledged: SegmentSet,
-    /// Segments sent, and neither acknowledged nor taken as lost.
+    /// Segments that were sent and are neither acknowledged nor considered lost.
     outstanding: SegmentSet,
-    /// Next segment to send: all before it are acknowledged or outstanding.
+    /// Next segment to send. All segments before it are acknowledged or outstanding.
     cursor: u32,
     /// Segments sent at least once.
     sent: u32,
@@ -46,9 +47,9 @@ pub struct Sender {
     /// Acknowledgements since the window last grew, in congestion avoidance.
     since_growth: u32,
     timeouts: u32,
-    /// True if a probe is to be sent.
+    /// Whether a probe is to be sent.
     probe: bool,
-    /// Timeouts since a segment was last acknowledged for the first time.
+    /// Timeouts since the last acknowledgement of a segment that had not been acknowledged before.
     silence: Silence,
     given_up: bool,
     deadline: Time,
@@ -71,13 +72,13 @@ pub enum Transmit {
 pub enum Acknowledged {
     Segment(u32),
     Probe,
-    /// The whole transfer: all of it has arrived.
+    /// The whole transfer, because all its segments have arrived.
     All,
 }
 
 impl Sender {
-    /// Creates the sender of a transfer of `segments` segments, that may send `initial_window` of them at once. `salt` is
-    /// that of its [`Silence`].
+    /// Creates the sender of a transfer of `segments` segments, of which it may send `initial_window` at once. `salt`
+    /// seeds its [`Silence`].
     pub fn new(segments: u32, initial_window: u32, rto: Time, salt: u32) -> Sender {
         Sender {
             segments,
@@ -102,7 +103,7 @@ impl Sender {
         self.segments - self.acknowledged.count()
     }
 
-    /// Returns whether all is acknowledged, or the sender has given up.
+    /// Returns whether all segments are acknowledged, or the sender has given up.
     pub fn is_done(&self) -> bool {
         self.remaining() == 0 || self.given_up
     }
@@ -201,8 +202,8 @@ impl Sender {
         (self.deadline != Time::MAX).then_some(self.deadline)
     }
 
-    /// Takes all outstanding segments as lost, if nothing was acknowledged for a retransmission timeout. There are no
-    /// fast retransmissions (§4.2, rule 2).
+    /// Considers all outstanding segments lost if no segment was acknowledged for a retransmission timeout. There are
+    /// no fast retransmissions (§4.2, rule 2).
     pub fn handle_timeout(&mut self, now: Time) {
         if now < self.deadline || self.is_done() {
             return;
@@ -220,7 +221,7 @@ impl Sender {
     }
 }
 
-/// The receiving side of one transfer: acknowledges each packet by itself.
+/// Receiving side of one transfer. It acknowledges each packet separately.
 #[derive(Debug, Clone)]
 pub struct Receiver {
     arrived: SegmentSet,
@@ -264,8 +265,8 @@ mod tests {
         let mut sender = Sender::new(20, 8, RTO, 1);
         assert_eq!(segments(&mut sender, Time::ZERO), [0, 1, 2, 3, 4, 5, 6, 7]);
         sender.handle_ack(Time::from_us(1), Acknowledged::Segment(5));
-        // Slow start: one segment is acknowledged, and the window grew by one. The missing segments before 5 are not
-        // resent.
+        // Slow start: one segment is acknowledged, and therefore the window grew by one. The missing segments before 5
+        // are not sent again.
         assert_eq!(segments(&mut sender, Time::from_us(1)), [8, 9]);
         assert_eq!(sender.poll_timeout(), Some(Time::from_us(11)));
         sender.handle_timeout(Time::from_us(11));
@@ -294,7 +295,8 @@ mod tests {
     }
 
     proptest! {
-        /// Every segment arrives in the end, whatever is lost, and no more than the window is outstanding.
+        /// Every segment arrives in the end, whichever packets are lost, and never more segments than the window are
+        /// outstanding.
         #[test]
         fn every_segment_arrives(n in 1u32..100, window in 1u32..20, losses in prop::collection::vec(any::<bool>(), 0..400)) {
             let mut losses = losses.into_iter();

@@ -1,17 +1,18 @@
-//! Per-flow queues with back-pressure: the next packet of a node on each of its links.
+//! Per-flow queues with back-pressure: which packet a node sends next on each of its links.
 //!
-//! The ideal that R2C2 compares itself to (§5.2; §2.2 explains why it is unrealistic for racks: state and buffers for
-//! each flow in each node). A node has one queue for each flow that passes. A link serves the flows that can use it in
-//! turn, one packet each. When more than a threshold of a flow waits, the node has the neighbours that send it *hold*
-//! the flow on their link, and *releases* it when the backlog is at the threshold or below. So no packet is lost, flows
-//! do not block each other, and where a flow has several paths, load decides between them.
+//! R2C2 compares itself to this ideal (§5.2). It is unrealistic for racks, because each node needs state and buffers
+//! for each flow (§2.2). A node has one queue for each flow that passes through it. A link serves the flows that can
+//! use it in turn, one packet each. When more than a threshold of a flow waits, the node asks the neighbours that send
+//! it to *hold* the flow on their links. It *releases* the flow when the backlog is at the threshold or below.
+//! Therefore no packet is lost, flows do not block each other, and where a flow has several paths, the load decides
+//! between them.
 //!
-//! If each hop leads closer to the flow's destination, there is no cyclic wait.
+//! Cyclic waits cannot occur if each hop leads closer to the flow's destination.
 //!
-//! A driver calls, in this order: [`Node::handle_packet`] for each packet that arrives and [`Node::handle_supply`] for
-//! packets that begin here; [`Node::handle_hold`] and [`Node::handle_release`] when a neighbour says so; [`Node::poll`]
-//! whenever a link is idle. A link may be left idle only if its last poll returned `None` and no event was handled
-//! since.
+//! A driver calls [`Node::handle_packet`] for each packet that arrives, [`Node::handle_supply`] for packets that start
+//! at this node, [`Node::handle_hold`] and [`Node::handle_release`] when a neighbour asks for it, and then
+//! [`Node::poll`] whenever a link is idle. A link may stay idle only if its last poll returned `None` and no event was
+//! handled since then.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -25,36 +26,37 @@ pub struct Passing<P> {
     pub packet: P,
     /// Length on the wire, in bytes.
     pub bytes: u32,
-    /// Port to the neighbour that it came from.
+    /// Port to the neighbour that sent it.
     pub from: u8,
 }
 
 /// Decision about a packet that has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// The packet is not queued: it is to leave at once, by one of these links.
+    /// The packet is not queued; it should leave at once by one of these links.
     Passes(Ports),
-    /// The packet waits behind `ahead` bytes of its flow; if `hold`, the neighbour that it came from is to hold the
-    /// flow.
+    /// The packet waits behind `ahead` bytes of its flow. If `hold` is true, the neighbour that sent it should be
+    /// asked to hold the flow.
     Waits { ahead: u64, hold: bool },
 }
 
 /// Packet that a link is to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next<P> {
-    /// The next packet of a flow that begins here.
+    /// The next packet of a flow that starts at this node.
     Own { flow: u32 },
-    /// A packet that waited. The neighbours at the end of the links in `release` are to release the flow.
+    /// A packet that waited. The neighbours on the links in `release` should be asked to release the flow.
     Passing { flow: u32, packet: P, release: Ports },
 }
 
-/// A node and the flows that pass it.
+/// A node and the flows that pass through it.
 #[derive(Debug, Clone)]
 pub struct Node<P> {
     queues: Vec<Queue<P>>,
     free: Vec<u32>,
     by_flow: HashMap<u32, u32, BuildHasherDefault<Spread>>,
-    /// Queues that wait for each link, in turn; by link. Queues that cannot use it any more are passed over.
+    /// For each link, the queues that wait for it, in the order of their turns. A queue that cannot use the link any
+    /// more is passed over.
     turns: Vec<VecDeque<u32>>,
     threshold: u64,
 }
@@ -62,15 +64,15 @@ pub struct Node<P> {
 #[derive(Debug, Clone)]
 struct Queue<P> {
     flow: u32,
-    /// Links by which its packets can leave.
+    /// Links by which packets of the flow can leave.
     ways: Ports,
     /// Links among these on which the neighbour holds the flow.
     held: Ports,
-    /// Links to the neighbours that were told to hold the flow.
+    /// Links to the neighbours that were asked to hold the flow.
     told: Ports,
-    /// Links whose turns the queue is in.
+    /// Links in whose turns the queue is.
     waits: Ports,
-    /// Packets that begin at this node.
+    /// Number of packets that start at this node.
     own: u64,
     bytes: u64,
     passing: VecDeque<Passing<P>>,
@@ -81,17 +83,18 @@ impl<P> Queue<P> {
         self.own == 0 && self.passing.is_empty()
     }
 
-    /// Returns whether the queue has no state that a new one would not have.
+    /// Returns whether the queue has the state of a new one, so that it need not be kept.
     fn is_forgotten(&self) -> bool {
         self.is_empty() && self.held | self.told | self.waits == 0
     }
 }
 
 impl<P: Copy> Node<P> {
-    /// Creates a node without flows; `threshold` is the backlog of a flow, in bytes, above which it is held.
+    /// Creates a node without flows. `threshold` is the backlog of a flow, in bytes, above which neighbours are asked
+    /// to hold the flow.
     ///
     /// # Panics
-    /// If it has more links than [`Ports`] has bits.
+    /// If the node has more links than [`Ports`] has bits.
     pub fn new(links: u32, threshold: u64) -> Node<P> {
         assert!(links <= Ports::BITS, "a node has 8 links at most");
         Node {
@@ -103,8 +106,9 @@ impl<P: Copy> Node<P> {
         }
     }
 
-    /// Takes in a packet. `ways` gives the links that lead closer to its destination; it is called only if no packet of
-    /// the flow waits. `idle` is the set of links that have nothing to send.
+    /// Handles the arrival of a packet. `ways` returns the links that lead closer to its destination; it is called
+    /// only if no packet of the flow waits. `idle` is the set of links that have nothing to send. Returns whether the
+    /// packet leaves at once or waits.
     pub fn handle_packet(
         &mut self,
         flow: u32,
@@ -137,14 +141,14 @@ impl<P: Copy> Node<P> {
         Fate::Waits { ahead, hold }
     }
 
-    /// Adds packets of a flow that begins here.
+    /// Adds packets of a flow that starts at this node.
     pub fn handle_supply(&mut self, flow: u32, ways: Ports, packets: u64) {
         let queue = self.queue(flow, ways);
         self.queues[queue as usize].own += packets;
         self.wait(queue);
     }
 
-    /// Records that the neighbour at the end of this link wants no more of a flow.
+    /// Records that the neighbour at the end of this link asks to hold a flow.
     pub fn handle_hold(&mut self, flow: u32, port: u8) {
         let queue = match self.by_flow.get(&flow) {
             Some(queue) => *queue,
@@ -153,7 +157,8 @@ impl<P: Copy> Node<P> {
         self.queues[queue as usize].held |= 1 << port;
     }
 
-    /// Records that the neighbour takes packets of a flow again. Returns whether any wait for this link.
+    /// Records that the neighbour takes packets of a flow again. Returns whether the flow has packets that wait for
+    /// this link.
     pub fn handle_release(&mut self, flow: u32, port: u8) -> bool {
         let queue = *self.by_flow.get(&flow).expect("what is held is not forgotten");
         let place = &mut self.queues[queue as usize];
@@ -198,18 +203,18 @@ impl<P: Copy> Node<P> {
         None
     }
 
-    /// Returns whether anything may wait for this link.
+    /// Returns whether any queue may wait for this link.
     pub fn is_asked(&self, port: u8) -> bool {
         !self.turns[usize::from(port)].is_empty()
     }
 
-    /// Returns whether the neighbours hold a flow on all its links.
+    /// Returns whether neighbours hold a flow on all links that it can use.
     pub fn is_held(&self, flow: u32) -> bool {
         let queue = self.by_flow.get(&flow).map(|place| &self.queues[*place as usize]);
         queue.is_some_and(|queue| queue.ways & !queue.held == 0)
     }
 
-    /// Returns the bytes of a flow that wait, without packets that begin here.
+    /// Returns the bytes of a flow that wait, not counting packets that start at this node.
     pub fn backlog(&self, flow: u32) -> u64 {
         self.by_flow.get(&flow).map_or(0, |place| self.queues[*place as usize].bytes)
     }
@@ -219,7 +224,7 @@ impl<P: Copy> Node<P> {
         self.by_flow.len()
     }
 
-    /// Returns the queue of a flow of which no packet waits, creating it if there is none.
+    /// Returns the queue of a flow without waiting packets. Creates it if the flow has none.
     fn queue(&mut self, flow: u32, ways: Ports) -> u32 {
         if let Some(queue) = self.by_flow.get(&flow) {
             self.queues[*queue as usize].ways = ways;
@@ -236,7 +241,7 @@ impl<P: Copy> Node<P> {
         queue
     }
 
-    /// Enters a queue into the turns of all links that it can use.
+    /// Adds a queue to the turns of all links that it can use.
     fn wait(&mut self, queue: u32) {
         let place = &mut self.queues[queue as usize];
         let mut new = place.ways & !place.held & !place.waits;
@@ -256,7 +261,7 @@ impl<P: Copy> Node<P> {
     }
 }
 
-/// Hasher of flow numbers, which no adversary chooses: Fibonacci hashing.
+/// Hasher of flow numbers, by Fibonacci hashing. It need not resist an adversary, because none chooses the numbers.
 #[derive(Debug, Clone, Copy, Default)]
 struct Spread(u64);
 
@@ -286,7 +291,7 @@ mod tests {
         let mut node = Node::new(3, 250);
         assert_eq!(node.handle_packet(7, passing(1, 0), || 0b110, 0b010), Fate::Passes(0b010));
         assert_eq!(node.handle_packet(7, passing(2, 0), || 0b110, 0), Fate::Waits { ahead: 0, hold: false });
-        // Not before the packet that waits.
+        // The packet may not overtake the one that waits.
         assert_eq!(
             node.handle_packet(7, passing(3, 0), || 0b110, 0b100),
             Fate::Waits { ahead: 100, hold: false }
@@ -365,8 +370,9 @@ mod tests {
     }
 
     proptest! {
-        /// Compared with plain queues, every packet leaves once, in the order of its flow, and never where it is held;
-        /// neighbours are told in turn; a link that gets `None` has nothing to send; in the end no packet is left.
+        /// Compared with plain queues, every packet leaves once, in the order of its flow, and never on a link where
+        /// the flow is held. Holds and releases of a neighbour alternate. A link that gets `None` has nothing to send.
+        /// In the end no packet is left.
         #[test]
         fn nothing_is_lost_or_stuck(steps in steps()) {
             let mut node = Node::new(4, 250);

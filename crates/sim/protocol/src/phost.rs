@@ -1,9 +1,9 @@
 //! pHost: distributed near-optimal datacenter transport over commodity network fabric (Gao et al.,
 //! CoNEXT 2015).
 //!
-//! A source announces a transfer by a request to send and starts on its free tokens; its receiver grants tokens for the
-//! rest, one per packet time of its link, to the transfer with the least left (§3.2, §3.3). A source that does not use
-//! its tokens is passed over for a while.
+//! A source announces a transfer with a request to send and starts to send on its free tokens. Its receiver grants
+//! tokens for the rest, one per packet time of its link, to the transfer with the fewest segments left (§3.2, §3.3).
+//! The receiver passes over a source for a while if that source does not use its tokens.
 
 use crate::receiver_driven::{Grants, LocalScheduler, Scheduler, TransferId};
 use crate::turns::Turns;
@@ -15,42 +15,45 @@ use unrack_units::Time;
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Packets that a transfer may send without a token, and tokens that may be unused before its source is passed
-    /// over. Default: one bandwidth-delay product.
+    /// Packets that a transfer may send without a token. This is also the number of tokens that a source may leave
+    /// unused before the receiver passes it over. Default: one bandwidth-delay product.
     pub free_tokens: Option<u32>,
-    /// Time for which a source may keep a token once it could use it. Default: the time of 1.5 full packets.
+    /// Time after which a token expires, counted from when the source could have used it. Default: the time of 1.5
+    /// full packets.
     pub token_expiry: Option<Time>,
-    /// Time for which a source that does not use its tokens is passed over; then missing packets are asked for again.
-    /// Default: three round trips of the empty network (§4.1), if the receiver's link was idle since they could have come.
-    /// While it was not, and while segments on free tokens are awaited: the same, or one round trip and the time that a
-    /// full port needs to empty if that is longer.
+    /// Time for which the receiver passes over a source that does not use its tokens; afterwards, the receiver asks
+    /// again for the missing packets. Default: three round trips of the empty network (§4.1), provided that the
+    /// receiver's link has been idle since the packets could have arrived. If the link was busy, or segments on free
+    /// tokens are still expected, the default is the longer of this time and one round trip plus the time that a full
+    /// port needs to empty.
     pub timeout: Option<Time>,
 }
 
-/// Timeouts in a row after which a receiver waits ever longer for a source that sends nothing for its tokens.
+/// Number of timeouts in a row after which a receiver waits ever longer for a source that does not answer its tokens.
 ///
-/// Departure: the paper asks again after each three round trips. Where sources have more to send than their links carry,
-/// most tokens expire unused, and so many would be made, of all that waits at once, that nothing else got through.
+/// Departure: in the paper, the receiver asks again after every three round trips. However, where sources have more to
+/// send than their links can carry, most tokens expire unused. The receivers would then grant so many tokens, for all
+/// waiting packets at once, that no other packet would get through.
 pub const STEADY: u32 = 8;
 
-/// Scheduler of a receiver's next token.
+/// Scheduler that chooses the transfer for a receiver's next token.
 #[derive(Debug, Clone)]
 pub struct Tokens {
-    /// Transfers with something left to grant, whose source is not passed over.
+    /// Transfers with segments left to grant whose source is not passed over.
     pending: Turns,
-    /// Tokens that a source may have unused.
+    /// Number of tokens that a source may leave unused.
     limit: u32,
     next_at: Time,
 }
 
 impl Tokens {
-    /// Creates a scheduler without transfers; `limit` is the number of tokens that a source may have unused.
+    /// Creates a scheduler without transfers. `limit` is the number of tokens that a source may leave unused.
     pub fn new(limit: u32) -> Tokens {
         Tokens { pending: Turns::default(), limit, next_at: Time::ZERO }
     }
 }
 
-/// Rank of segments that need a token. Transfers that need no more than their free tokens rank before it.
+/// Rank of segments that need a token. A transfer that needs only its free tokens has a better rank.
 const SCHEDULED: u8 = 2;
 
 /// Returns the rank of a segment sent on a free token.
@@ -74,8 +77,9 @@ impl Scheduler for Tokens {
 
 impl LocalScheduler for Tokens {
     fn update(&mut self, transfer: TransferId, grants: &mut Grants) {
-        // §3.3: a source that has a bandwidth-delay product of tokens and answers none is passed over, until data comes
-        // or the tokens are lost. Overtaken tokens have expired: they are granted again after all others.
+        // §3.3: a source that holds a bandwidth-delay product of tokens and answers none of them is passed over until
+        // data arrives or the tokens count as lost. Overtaken tokens have expired; their segments are granted again
+        // after all others.
         let size = grants.size().filter(|_| grants.unanswered() < self.limit);
         self.pending.set(transfer, &mut grants.place, size);
     }

@@ -1,6 +1,6 @@
-//! Sets of segments of a transfer: small numbers.
+//! Sets of the segments of a transfer. Segments are numbered from 0, so that a bit map is small.
 
-/// Most segments of a transfer: sums of two numbers of segments fit in 32 bits.
+/// Maximum number of segments in a transfer. The sum of two numbers of segments then still fits in 32 bits.
 pub const MOST_SEGMENTS: u32 = 1 << 31;
 
 /// Set of numbers below a limit. Limits up to 64 need no allocation.

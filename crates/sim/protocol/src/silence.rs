@@ -1,43 +1,46 @@
-//! Limit on the silence that an end of a transfer endures: one rule for the transports whose papers state none.
+//! How long an end of a transfer waits for a silent peer before it gives up. Transports whose papers give no such
+//! limit share this rule.
 //!
-//! The rule is TCP's (RFC 1122 §4.2.3.5, R2), for as long as TCP goes on here: [`MOST_TIMEOUTS`] timeouts that double
-//! from 200 us on, 13 s. So comparisons of protocols do not depend on how soon each gives up. The papers of pFabric,
-//! pHost, NDP, Homa and Fastpass assume peers that are up; RoCE's queue pairs give up after at most seven timeouts
-//! (InfiniBand, retry count), which a pause can outlast.
+//! The limit is that of TCP (RFC 1122 §4.2.3.5, R2) as it is implemented here: [`MOST_TIMEOUTS`] timeouts that double
+//! from 200 us on, 13 s in all. Comparisons of protocols therefore do not depend on how soon each of them gives up.
+//! The papers of pFabric, pHost, NDP, Homa and Fastpass assume peers that are up. RoCE's queue pairs give up after at
+//! most seven timeouts (InfiniBand, retry count), which may be shorter than a pause of the link.
 //!
-//! Departure: of an end that has run into a timeout before, each further timeout is longer by up to a half, by a draw of
-//! that end ([`longer`]). Papers leave this out; hosts have it from their schedulers and coarse clocks. Without it, retries
-//! are whole multiples of one time, so that all of them may meet the outages of a link that fails with that period.
+//! Departure: once an end has run into a timeout, each of its further timeouts is longer by a random extra of up to a
+//! half ([`longer`]). The papers have no such extra; on real hosts, schedulers and coarse clocks have the same effect.
+//! Without it, all retries would be whole multiples of one time, and they might all meet the outages of a link that
+//! fails with that period.
 //!
-//! Departure: after [`STEADY`] timeouts in a row (pFabric: 1,024) without progress, each is twice the one before, also
-//! where the paper has them all alike: a sender that waits for a dead peer sends little, and costs little to simulate.
+//! Departure: after [`STEADY`] timeouts in a row without progress (1,024 in pFabric), each timeout is twice the one
+//! before, even where the paper keeps them constant. A sender that waits for a dead peer then sends little, so that it
+//! also costs little to simulate.
 
 use unrack_units::Time;
 
 /// Timeouts in a row after which TCP closes a connection (RFC 1122 §4.2.3.5: R2); as many as Linux's `tcp_retries2`.
 pub const MOST_TIMEOUTS: u32 = 15;
 
-/// Timeouts in a row that have the length that the protocol gives them.
+/// Number of timeouts in a row that have the length that the protocol gives them; later ones double.
 pub const STEADY: u32 = 64;
 
-/// Least number of retransmissions before an end gives up (RFC 1122 §4.2.3.5, R1: at least three).
+/// Minimum number of retransmissions before an end gives up (RFC 1122 §4.2.3.5, R1: at least three).
 const LEAST: u32 = 3;
 
-/// Length of the last timeout: with those before it, each half of the next, 13 s in all.
+/// Length of the last timeout. Each timeout before it is half of the next, so that all of them take 13 s.
 pub const LONGEST: Time = Time::from_us(200 << MOST_TIMEOUTS);
 
-/// Number of timeouts in a row without progress, at one end of a transfer.
+/// Count of timeouts in a row without progress, at one end of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Silence {
     timeouts: u32,
-    /// Timeouts so far, also before the latest progress.
+    /// All timeouts so far, including those before the latest progress.
     ever: u32,
-    /// Number of the end, from which its draws follow.
+    /// Number of the end, which seeds its random extra waits.
     salt: u32,
 }
 
 impl Silence {
-    /// Creates the silence of an end that has run into no timeout yet. `salt` should differ between ends.
+    /// Creates the silence of an end that has not run into a timeout yet. `salt` should differ between ends.
     pub fn new(salt: u32) -> Silence {
         Silence { timeouts: 0, ever: 0, salt }
     }
@@ -47,23 +50,23 @@ impl Silence {
         self.timeouts = 0;
     }
 
-    /// Returns whether the silence is so long that other transfers go first.
+    /// Returns whether the silence is so long that other transfers should take precedence.
     pub fn is_long(self) -> bool {
         self.timeouts >= STEADY
     }
 
-    /// Returns how long to wait now, if the first `steady` timeouts are all `timeout` and each after those is doubled;
-    /// and longer than that by a draw, if there was a timeout before.
+    /// Returns how long to wait now. The first `steady` timeouts are all `timeout` long, and each later one is twice
+    /// the one before. If there was a timeout before, the wait is longer by a random extra.
     pub fn timeout(self, timeout: Time, steady: u32) -> Time {
         longer(self.exact(timeout, steady), self.salt, self.ever)
     }
 
-    /// Returns the same without the draw, for ends that have one of their own.
+    /// Returns the same wait without the random extra, for ends that add one themselves.
     pub fn exact(self, timeout: Time, steady: u32) -> Time {
         timeout * (1 << self.timeouts.saturating_sub(steady))
     }
 
-    /// Counts a timeout. Returns how long to wait next; `None` if it is time to give up.
+    /// Counts a timeout. Returns how long to wait next, or `None` if it is time to give up.
     pub fn handle_timeout(&mut self, timeout: Time, steady: u32) -> Option<Time> {
         if self.timeouts >= steady.max(LEAST) && self.exact(timeout, steady) >= LONGEST {
             return None;
@@ -74,13 +77,13 @@ impl Silence {
     }
 }
 
-/// Returns a wait that is longer by up to a half, as drawn for timeout `nth` of the end with this salt; the same for the
-/// first timeout, `nth` 0.
+/// Returns `wait`, longer by a random extra of up to a half. The extra follows from the salt of the end and from
+/// `nth`, the number of the timeout. The first timeout, `nth` 0, gets no extra.
 pub fn longer(wait: Time, salt: u32, nth: u32) -> Time {
     if nth == 0 {
         return wait;
     }
-    // Finalizer of SplitMix64, of both numbers.
+    // Finalizer of SplitMix64, applied to both numbers.
     let mut drawn = ((u64::from(salt) << 32) | u64::from(nth)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     drawn = (drawn ^ (drawn >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     drawn = (drawn ^ (drawn >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB) >> 32;
@@ -119,7 +122,8 @@ mod tests {
         assert_eq!(timeouts, MOST_TIMEOUTS as usize);
     }
 
-    /// Retries at multiples of 1 ms would all meet a link that is down for the first tenth of each.
+    /// If retries came at exact multiples of 1 ms, all of them would meet a link that is down in the first tenth of
+    /// each millisecond.
     #[test]
     fn retries_leave_the_phase_of_a_link_that_flaps() {
         let period = Time::from_us(1_000);

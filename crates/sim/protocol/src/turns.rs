@@ -1,8 +1,8 @@
-//! Priority queue of numbered items: the smallest size first, and of equals the one that came first.
+//! Priority queue of numbered items: the item with the smallest size leaves first; among equal sizes, the oldest.
 
 use std::collections::BTreeSet;
 
-/// Numbered items that wait, each with a size that may change.
+/// Waiting items. Each has a number and a size that may change.
 #[derive(Debug, Clone, Default)]
 pub struct Turns {
     /// Entries as (size, order, number).
@@ -17,16 +17,16 @@ pub struct TurnIndex {
 }
 
 impl TurnIndex {
-    /// Creates the place of the item that came as number `order`. Its own number may have been another item's before,
-    /// and does not decide the order.
+    /// Creates the place of an item that was the `order`th to arrive. Items are ordered by `order` and not by their
+    /// numbers, because a number may have belonged to an earlier item.
     pub fn new(order: u32) -> TurnIndex {
         TurnIndex { order, size: None }
     }
 }
 
 impl Turns {
-    /// Enters item `number` with this size, or removes it. Returns whether that changes anything. `place` must be the
-    /// item's own.
+    /// Inserts item `number` with this size, or removes it if `size` is `None`. Returns whether the queue changed.
+    /// `place` must be the place of the same item.
     pub fn set(&mut self, number: u32, place: &mut TurnIndex, size: Option<u32>) -> bool {
         if place.size == size {
             return false;

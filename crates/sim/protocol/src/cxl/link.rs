@@ -1,4 +1,4 @@
-//! The sending end of a link.
+//! Sending end of a link.
 
 use super::{CLASSES, Class, ClassSet, Line, Slots};
 use std::collections::VecDeque;
@@ -6,45 +6,48 @@ use unrack_units::Time;
 
 /// Source of a transmitter's messages.
 pub trait Feed {
-    /// Whether messages keep their place until their last slot is sent, so that the feed has to know when that is.
+    /// Whether a message keeps its place until its last slot is sent. If so, the feed has to be notified of that time.
     const KEEPS_PLACES: bool;
 
-    /// Returns the next message of a class in `allowed`, or run of as many as there are credits for;
-    /// [`complete`](Feed::complete) follows when the last slot is placed, if there are places to keep.
+    /// Returns the next message of a class in `allowed`, or a run of at most as many messages as there are credits
+    /// for. If the feed keeps places, [`complete`](Feed::complete) follows when the last slot is placed.
     fn take(&mut self, allowed: ClassSet, credits: impl Fn(Class) -> u32) -> Option<Line>;
-    /// Notes that the run taken last, of several lines, begins in the flit being filled; the flits that it takes; and how
-    /// much later the last line can begin, for want of a credit.
+    /// Notifies the feed that the run taken last, of several lines, begins in the flit that is being filled. `slots`
+    /// gives the flits that the run takes, and `late` is how much later the last line can begin because it has to wait
+    /// for a credit.
     fn begin(&mut self, run: Line, slots: Slots, late: Time);
-    /// Notes that the message taken last ends in the flit being filled.
+    /// Notifies the feed that the message taken last ends in the flit that is being filled.
     fn complete(&mut self, line: Line);
 }
 
 /// Fills flits with messages, as far as credits allow.
 ///
-/// A flit is filled when it starts. A message whose slots do not fit continues in the next flit, before anything else
-/// (CXL 3.x §4.2: data follows its header). Messages that arrive during a flit wait for the next. The flits that a run
-/// of lines fills alone are filled at once, with credits that are known to come back in time.
+/// A flit is filled when it starts. If not all slots of a message fit, the message continues in the next flit before
+/// any other message (CXL 3.x §4.2: data follows its header). Messages that arrive during a flit wait for the next
+/// one. If a run of lines fills several flits alone, these are filled at once, also with credits that are known to
+/// come back in time.
 ///
-/// | what happened | [`handle_credits`](FlitTransmitter::handle_credits) |
+/// | calls | functions |
 /// |---|---|
-/// | what to do | [`fill`](FlitTransmitter::fill), at the start of a flit |
-/// | what is known | [`midway`](FlitTransmitter::midway), [`next_credit`](FlitTransmitter::next_credit), [`credits`](FlitTransmitter::credits) |
+/// | report an event | [`handle_credits`](FlitTransmitter::handle_credits) |
+/// | ask for the next action | [`fill`](FlitTransmitter::fill), at the start of a flit |
+/// | query the state | [`midway`](FlitTransmitter::midway), [`next_credit`](FlitTransmitter::next_credit), [`credits`](FlitTransmitter::credits) |
 #[derive(Debug, Clone)]
 pub struct FlitTransmitter {
     slots: u32,
-    /// Transmission time of a flit, and that on the slowest link.
+    /// Transmission time of a flit on this link, and on the slowest link.
     flit: Time,
     slowest: Time,
     initial: u32,
     run: u32,
     credits: [u32; CLASSES],
-    /// Credits that were spent before they are back.
+    /// Credits of each class that were spent before they came back.
     owed: [u32; CLASSES],
     /// Classes with credits.
     available: ClassSet,
     /// Credits on their way back, by time of arrival.
     returning: VecDeque<Returning>,
-    /// Message being sent, and its slots in the flit in which it ends.
+    /// Message that is being sent, and the number of its slots in the flit in which it ends.
     midway: Option<(Line, u32)>,
 }
 
@@ -56,8 +59,8 @@ struct Returning {
 }
 
 impl FlitTransmitter {
-    /// Creates a transmitter with `slots` in a flit, which takes `flit` here and `slowest` on the slowest link; `credits`
-    /// for each class; and runs of `run` lines at most.
+    /// Creates a transmitter of flits with `slots` slots, each of which takes `flit` on this link and `slowest` on the
+    /// slowest one. It has `credits` for each class, and sends runs of at most `run` lines.
     pub fn new((slots, flit, slowest): (u32, Time, Time), credits: u32, run: u32) -> FlitTransmitter {
         FlitTransmitter {
             slots,
@@ -73,7 +76,7 @@ impl FlitTransmitter {
         }
     }
 
-    /// Records that `count` buffers of the receiver come free; the sender learns it at `at`.
+    /// Records that `count` buffers of the receiver become free, which the sender learns at time `at`.
     pub fn handle_credits(&mut self, at: Time, class: Class, count: u32) {
         let later = self.returning.iter().rev().take_while(|other| other.at > at).count();
         let place = self.returning.len() - later;
@@ -83,8 +86,8 @@ impl FlitTransmitter {
         }
     }
 
-    /// Fills the flit that starts now, and those that follow with nothing but lines of one run. Returns the start of
-    /// the next flit to fill; `None` if there was nothing to send.
+    /// Fills the flit that starts now, and the following flits that contain only lines of one run. Returns the start
+    /// of the next flit to fill, or `None` if there was nothing to send.
     pub fn fill<F: Feed>(&mut self, now: Time, feed: &mut F) -> Option<Time> {
         self.learn_credits(now);
         let mut room = self.slots;
@@ -115,8 +118,8 @@ impl FlitTransmitter {
         (room < self.slots).then(|| now + self.flit)
     }
 
-    /// Continues a message with so many slots in the next flits. Returns how many flits are full until the next to be
-    /// filled, which is that in which the message ends.
+    /// Continues a message that has `slots` left in the next flits. Returns how many flits it is until the next one to
+    /// fill, which is the one in which the message ends.
     fn run_over(&mut self, line: Line, slots: u32, keeps_places: bool) -> u64 {
         let full = (slots - 1) / self.slots;
         let rest = slots - full * self.slots;
@@ -127,8 +130,8 @@ impl FlitTransmitter {
         u64::from(full) + 1
     }
 
-    /// Returns the number of messages of a class for which credits are here, or come back as fast as the slowest link
-    /// takes lines of data: a run waits for them on its way.
+    /// Returns how many messages of a class can be sent with the credits that are here, or that come back as fast as
+    /// the slowest link takes lines of data. A run can wait for such credits on its way.
     fn affords(&self, class: Class, now: Time) -> u32 {
         let mut count = self.credits[class.index()];
         if count < self.run {
@@ -143,7 +146,7 @@ impl FlitTransmitter {
         count.min(self.run)
     }
 
-    /// Returns the credits of a class that come back and are not spent: when, and how many.
+    /// Returns the credits of a class that come back and are not spent yet, as pairs of time and number.
     fn coming(&self, class: Class) -> impl Iterator<Item = (Time, u32)> {
         let mut owed = self.owed[class.index()];
         let of_class = self.returning.iter().filter(move |credit| credit.class == class);
@@ -154,7 +157,7 @@ impl FlitTransmitter {
         })
     }
 
-    /// Returns when the last credit for a run is here; zero if all are.
+    /// Returns the time at which the last credit for a run is here, or zero if all are here now.
     fn last_credit(&self, run: &Line) -> Time {
         let mut missing = u32::from(run.count).saturating_sub(self.credits[run.class.index()]);
         let mut last = Time::ZERO;
@@ -194,13 +197,13 @@ impl FlitTransmitter {
         }
     }
 
-    /// Returns the message that has begun and not ended.
+    /// Returns the message that has begun but not ended.
     pub fn midway(&self) -> Option<&Line> {
         self.midway.as_ref().map(|(line, _)| line)
     }
 
-    /// Returns when the next credit for one of `classes` comes back; where some are here, when there are enough for any
-    /// run.
+    /// Returns when the next credit for one of `classes` comes back. For a class that has some credits, returns when
+    /// there are enough of them for a run of any length.
     pub fn next_credit(&self, classes: ClassSet) -> Option<Time> {
         let classes = Class::ALL.into_iter().filter(|class| classes.contains(*class));
         classes.filter_map(|class| self.next_of(class)).min()
@@ -222,8 +225,8 @@ impl FlitTransmitter {
         None
     }
 
-    /// Returns the credits for `class` that are here or on their way back. The others belong to messages being sent, on
-    /// the wire, or in a buffer of the receiver.
+    /// Returns the number of credits for `class` that are here or on their way back. All other credits belong to
+    /// messages that are being sent, on the wire, or in a buffer of the receiver.
     pub fn credits(&self, class: Class) -> u32 {
         let returning = self.returning.iter().filter(|credit| credit.class == class);
         let returning: u32 = returning.map(|credit| credit.count).sum();

@@ -1,29 +1,30 @@
-//! CXL.mem: cache lines over links that never drop, because every sender holds credits for the
-//! buffers of its receiver (CXL 3.x specification; baseline of EDM §4.3).
+//! CXL.mem: cache lines over links that never drop, because every sender holds credits for the buffers of its receiver
+//! (CXL 3.x specification; baseline of EDM §4.3).
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`Params`] | parameters |
-//! | [`FlitTransmitter`] | the sending end of a link: credits per message class, flits and their slots |
-//! | [`Slots`] | which flits lines take that follow each other |
+//! | [`FlitTransmitter`] | sending end of a link: credits per message class, flits and their slots |
+//! | [`Slots`] | the flits that consecutive lines take |
 //! | [`Switch`] | one first-in-first-out queue per input and class, round robin at each output |
-//! | [`Node`] | host and memory device in one: requests out, answers back |
+//! | [`Node`] | host and memory device in one: it sends requests and answers those of others |
 //!
-//! A read of n lines is n requests (M2S Req), each answered with data (S2M DRS); a write is n requests with data (M2S
-//! RwD), each answered without (S2M NDR). The four classes have separate credits and queues, and a node that sent a
-//! request always takes in the answer: so answers drain, hence requests drain, and there is no deadlock.
+//! A read of n lines is n requests (M2S Req), each answered with data (S2M DRS). A write is n requests with data (M2S
+//! RwD), each answered without data (S2M NDR). The four classes have separate credits and queues, and a node that sent
+//! a request always accepts the answer. Answers therefore drain, so that requests drain too, and there is no deadlock.
 //!
-//! Several lines of one transfer may travel together, as a run ([`Params::run`]): with a place in each queue, a turn at
-//! each node and output, and credits, buffers and slots for each line. A run is never cut.
+//! Several lines of one transfer may travel together as a run ([`Params::run`]). A run takes one place in each queue
+//! and one turn at each node and output, but each of its lines takes credits, buffers and slots. A run is never split.
 //!
-//! Nothing here reacts to congestion. A full memory node leaves its requests in the switch's input queues, and the
-//! messages behind them wait too, whatever their destination: head-of-line blocking follows from the queues and credits
-//! alone.
+//! No part of this model reacts to congestion. If a memory node is full, its requests stay in the switch's input
+//! queues, and the messages behind them wait too, whatever their destination. This head-of-line blocking follows from
+//! the queues and credits alone.
 //!
-//! Departure: CXL.mem has no atomic with an answer; a read-modify-write is a request with data that is
+//! Departure: CXL.mem has no atomic operation with an answer. Here a read-modify-write is a request with data that is
 //! answered with data.
-//! Departure: the specification limits the messages of a class that start in one flit, and can pack
-//! several headers of data in a slot. Here every message takes a header slot, wherever one is free.
+//!
+//! Departure: the specification limits the number of messages of a class that start in one flit, and can pack several
+//! headers of data into one slot. Here every message takes a header slot, wherever one is free.
 
 mod link;
 mod node;
@@ -41,7 +42,7 @@ pub use switch::Switch;
 
 use unrack_units::Time;
 
-/// Bytes of a cache line: what one message carries.
+/// Bytes of a cache line, which is the payload of one message.
 pub const LINE_BYTES: u64 = 64;
 
 /// Message classes of CXL.mem. Each has its own credits and queues.
@@ -74,25 +75,25 @@ impl Class {
         matches!(self, Class::RwD | Class::Drs)
     }
 
-    /// Returns the slots of 16 B that a message takes: a header, and four more for a line.
+    /// Returns the number of 16 B slots that a message takes: one for the header, and four more for a line of data.
     pub const fn slots(self) -> u32 {
         if self.has_data() { 5 } else { 1 }
     }
 }
 
-/// One message of the link layer, or a run: several of one transfer that travel together.
+/// One message of the link layer, or a run: several messages of one transfer that travel together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line {
-    /// Transfer that the message belongs to; a number of the driver's choice.
+    /// Transfer that the message belongs to, by a number that the driver chooses.
     pub message: u32,
     pub src: u16,
     pub dst: u16,
     pub class: Class,
-    /// True for a request with data that is answered with data.
+    /// Whether this is a request with data that is answered with data.
     pub fetches: bool,
-    /// Messages of the run; each has credits, buffers and slots of its own.
+    /// Number of messages in the run. Each of them takes credits, buffers and slots.
     pub count: u8,
-    /// Time at which the last message of a run is where the first is.
+    /// Time at which the last message of a run reaches the place where the first one is now.
     pub last: Time,
 }
 
@@ -127,7 +128,7 @@ impl ClassSet {
         self.0 & (1 << class.index()) != 0
     }
 
-    /// Returns the first class of the set at or after number `from`, wrapping around.
+    /// Returns the first class of the set whose number is at least `from`, wrapping around.
     fn next_from(self, from: usize) -> Option<Class> {
         let turned = (u32::from(self.0) | u32::from(self.0) << CLASSES) >> (from % CLASSES);
         (turned != 0).then(|| Class::ALL[(from + turned.trailing_zeros() as usize) % CLASSES])

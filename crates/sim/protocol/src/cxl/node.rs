@@ -1,41 +1,43 @@
-//! Host and memory device in one node.
+//! Node that is both a host and a memory device.
 
 use super::{Class, ClassSet, Line};
 use std::collections::VecDeque;
 use unrack_units::Time;
 
-/// Sends requests as its window of outstanding lines allows, and answers requests of other nodes.
+/// Sends requests as its window of outstanding lines allows, and answers the requests of other nodes.
 ///
-/// A node has [`CORES`] cores, each with one transfer, and a core whose transfer has ended begins the next: so the lines
-/// of as many transfers leave in turn, reads apart from writes. A request keeps its receive buffer until its answer
-/// leaves, so a memory node that cannot answer stops taking requests. Answers are taken in at once.
+/// A node has [`CORES`] cores, each with one transfer. A core whose transfer has ended begins the next one, so that
+/// the lines of that many transfers leave in turn, separately for reads and writes. A request keeps its receive buffer
+/// until its answer leaves; therefore a memory node that cannot answer stops accepting requests. Answers are accepted
+/// at once.
 ///
-/// | what happened | [`submit`](Node::submit), [`handle_line`](Node::handle_line) |
+/// | calls | functions |
 /// |---|---|
-/// | what to do | [`take`](Node::take) |
-/// | what is known | [`waiting`](Node::waiting), [`held`](Node::held) |
+/// | report an event | [`submit`](Node::submit), [`handle_line`](Node::handle_line) |
+/// | ask for the next action | [`take`](Node::take) |
+/// | query the state | [`waiting`](Node::waiting), [`held`](Node::held) |
 #[derive(Debug, Clone)]
 pub struct Node {
     id: u16,
-    /// Transfers not yet requested: without data, with data.
+    /// Transfers that are not fully requested yet: those without data, and those with data.
     reads: VecDeque<Burst>,
     writes: VecDeque<Burst>,
-    /// Requests taken in and not answered, by class of the answer.
+    /// Requests that were accepted but not answered, by the class of the answer.
     to_acknowledge: VecDeque<Line>,
     to_fetch: VecDeque<Line>,
-    /// Lines that may still be requested before an answer comes.
+    /// Number of lines that may still be requested before an answer arrives.
     window: u32,
-    /// Lines that are requested together, if a transfer has as many.
+    /// Number of lines that are requested together, if a transfer has that many.
     run: u32,
     next_class: usize,
 }
 
-/// Cores that request lines at the same time: those whose fill buffers the default window counts
-/// ([`Params::outstanding`](super::Params)). CXL.mem orders only messages for one address (CXL 3.x §3.4). If
-/// transfers left one after the other, nodes with the same destinations in the same order would all wait for one.
+/// Number of cores that request lines at the same time. The default window counts the fill buffers of these cores
+/// ([`Params::outstanding`](super::Params)). CXL.mem orders only messages for the same address (CXL 3.x §3.4). If
+/// transfers left one after the other, all nodes with the same order of destinations would wait for the same one.
 const CORES: usize = 16;
 
-/// A transfer of some lines.
+/// A transfer of one or more lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Burst {
     pub message: u32,
@@ -43,7 +45,7 @@ pub struct Burst {
     pub lines: u32,
     /// Either `Req` or `RwD`.
     pub class: Class,
-    /// True if the requests carry data and are answered with data.
+    /// Whether the requests carry data and are answered with data.
     pub fetches: bool,
 }
 
@@ -51,12 +53,12 @@ pub struct Burst {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
     pub line: Line,
-    /// Class of the request that the message answers, whose buffer is now free.
+    /// Class of the request that the message answers, because its buffer is now free.
     pub frees: Option<Class>,
 }
 
 impl Node {
-    /// Creates a node with a window of `outstanding` lines, of which `run` are requested together.
+    /// Creates a node with a window of `outstanding` lines, which requests `run` lines together.
     pub fn new(id: u16, outstanding: u32, run: u32) -> Node {
         Node {
             id,
@@ -76,7 +78,7 @@ impl Node {
         if burst.class == Class::Req { &mut self.reads } else { &mut self.writes }.push_back(burst);
     }
 
-    /// Takes in a message that came. Returns whether its buffer is free at once.
+    /// Handles the arrival of a message. Returns whether its buffer is free at once.
     pub fn handle_line(&mut self, line: Line) -> bool {
         match (line.class, line.fetches) {
             (Class::Req, _) | (Class::RwD, true) => self.to_fetch.push_back(line),
@@ -89,12 +91,12 @@ impl Node {
         false
     }
 
-    /// Handles the loss of a message for this node: the request that it would have answered counts as answered.
+    /// Handles the loss of a message for this node. The request that it would have answered counts as answered.
     pub fn handle_loss(&mut self) {
         self.window += 1;
     }
 
-    /// Returns the classes of which a message could leave.
+    /// Returns the classes of which a message could be sent.
     pub fn waiting(&self) -> ClassSet {
         let may_request = |queue: &VecDeque<Burst>| {
             queue.front().is_some_and(|burst| burst.lines.min(self.run) <= self.window)
@@ -114,8 +116,8 @@ impl Node {
         set
     }
 
-    /// Returns the next message of a class in `allowed`, or run of as many as the class has `credits` for, serving
-    /// classes in turn.
+    /// Returns the next message of a class in `allowed`, or a run of at most as many messages as the class has
+    /// `credits` for. Classes are served in turn.
     pub fn take(&mut self, mut allowed: ClassSet, credits: impl Fn(Class) -> u32) -> Option<Taken> {
         allowed = self.waiting().and(allowed);
         let class = loop {
@@ -132,7 +134,7 @@ impl Node {
         })
     }
 
-    /// Returns the messages that leave next and together, of a class that waits.
+    /// Returns how many messages of a waiting class leave together as the next run.
     fn next_run(&self, class: Class) -> u32 {
         let burst = |queue: &VecDeque<Burst>| queue.front().map(|burst| burst.lines.min(self.run));
         let answer = |queue: &VecDeque<Line>| queue.front().map(|line| u32::from(line.count));

@@ -10,21 +10,23 @@ use unrack_units::{Bytes, Time};
 pub struct Params {
     /// Flit format. Default `68B`.
     pub flit: Flit,
-    /// Messages of each class that the receiving end of a link has room for. Default 64: the most that one credit
-    /// return can announce (CXL 3.x §4.2, credit return encodings).
+    /// Number of messages of each class that the receiving end of a link has room for. Default 64, the most that one
+    /// credit return can announce (CXL 3.x §4.2, credit return encodings).
     pub credits: u32,
-    /// Lines that a node may have requested and not received. Default 256: 16 cores with 16 line fill
+    /// Number of lines that a node may have requested but not received. Default 256: 16 cores with 16 line fill
     /// buffers each.
     pub outstanding: u32,
-    /// Time from a line's arrival in the switch until it can leave. Default 100 ns (EDM §2.2, after Pond, ASPLOS 2023).
+    /// Time from a line's arrival in the switch until it can leave. Default 100 ns (EDM §2.2, after Pond, ASPLOS
+    /// 2023).
     pub hop: Time,
-    /// Latency that the port of a node adds, each way. Default 12.5 ns: 25 ns there and back (Pond, ASPLOS 2023).
+    /// Latency of a node's port in each direction. Default 12.5 ns, which is 25 ns for both directions (Pond, ASPLOS
+    /// 2023).
     pub port: Time,
-    /// Lines of a transfer that travel together at most: they take turns as one, and cost as much to simulate as one.
-    /// Default 1: each line by itself. 16 makes large transfers ten times cheaper; how far results then differ is in
-    /// `docs/protocols.md`. No more than a quarter of `credits` and a sixteenth of `outstanding` travel together, in
-    /// whole flits; and each line by itself where links fail or corrupt flits, or where flits of 68 B meet links less
-    /// than twice as fast as those before.
+    /// Maximum number of lines of a transfer that travel together: they take turns as one line, and cost as much to
+    /// simulate as one. Default 1: each line travels separately. With 16, large transfers are ten times cheaper to
+    /// simulate; `docs/protocols.md` shows how much results differ. No more than a quarter of `credits` and a
+    /// sixteenth of `outstanding` travel together, always in whole flits. Lines travel separately where links fail or
+    /// corrupt flits, and where flits of 68 B reach links that are less than twice as fast as the links before.
     #[schemars(extend("x-unhashed" = "default"))]
     pub run: u32,
 }

@@ -1,16 +1,17 @@
-//! Runs of lines: how many travel together, and which flits they take.
+//! Runs of lines: how many lines travel together, and which flits they take.
 
 use super::{Class, Flit, Params};
 
 impl Params {
-    /// Returns how many lines travel together at most: [`run`](Params::run), less if that is much of the credits or of
-    /// the window, and in whole flits, so that each run of a message begins where a flit does.
+    /// Returns how many lines travel together at most. This is [`run`](Params::run), or less if that is a large part
+    /// of the credits or of the window. It is also a whole number of flits, so that each run of a transfer begins
+    /// where a flit does.
     pub fn longest_run(&self) -> u32 {
         let most = self.run.min(self.credits / 4).min(self.outstanding / 16);
         let whole = match self.flit {
-            // Four lines of five slots, in five flits of four.
+            // Four lines of five slots take five flits of four slots.
             Flit::B68 => 4,
-            // Three lines in a flit of fifteen, or as many requests as it has slots.
+            // A flit of fifteen slots holds three lines, or fifteen requests.
             Flit::B256 if most >= 15 => 15,
             Flit::B256 => 3,
         };
@@ -18,17 +19,17 @@ impl Params {
     }
 }
 
-/// Most lines in a run: those that a [`Line`] can count, in whole flits of either format.
+/// Maximum number of lines in a run: no more than a [`Line`] can count, and whole flits in either format.
 const MOST: u32 = 240;
 
-/// Flits that consecutive messages of one class take, from the flit in which the first begins.
+/// Flits that consecutive messages of one class take, counted from the flit in which the first one begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slots {
-    /// Slots of a flit.
+    /// Number of slots in a flit.
     flit: u32,
-    /// Slots of the first flit that are taken by others.
+    /// Number of slots of the first flit that other messages take.
     taken: u32,
-    /// Slots of a message.
+    /// Number of slots of a message.
     each: u32,
 }
 
@@ -47,7 +48,7 @@ impl Slots {
         u64::from((self.taken + (n + 1) * self.each - 1) / self.flit)
     }
 
-    /// Returns the number of flits that a message takes which begins with one.
+    /// Returns the number of flits that a message takes if it begins at the start of a flit.
     pub fn alone(self) -> u64 {
         u64::from(self.each.div_ceil(self.flit))
     }

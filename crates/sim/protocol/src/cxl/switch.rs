@@ -3,22 +3,23 @@
 use super::{CLASSES, Class, ClassSet, Line};
 use std::collections::VecDeque;
 
-/// Switch with one first-in-first-out queue for each input and class. Each output serves the queues whose first message
-/// goes to it: classes in turn, and within a class inputs in turn. A message keeps its place at the head until it has
-/// been sent.
+/// Switch with one first-in-first-out queue for each input and class. An output serves the queues whose first message
+/// goes to it: it takes the classes in turn, and within a class the inputs in turn. A message keeps its place at the
+/// head of its queue until it has been sent.
 ///
-/// | what happened | [`handle_line`](Switch::handle_line), [`finish`](Switch::finish) |
+/// | calls | functions |
 /// |---|---|
-/// | what to do | [`poll_output`](Switch::poll_output): an output that may have a message to take; [`take`](Switch::take) |
-/// | what is known | [`waiting`](Switch::waiting), [`queued`](Switch::queued) |
+/// | report an event | [`handle_line`](Switch::handle_line), [`finish`](Switch::finish) |
+/// | ask for the next action | [`poll_output`](Switch::poll_output): an output that may have a message to send; [`take`](Switch::take) |
+/// | query the state | [`waiting`](Switch::waiting), [`queued`](Switch::queued) |
 #[derive(Debug, Clone)]
 pub struct Switch {
     /// Messages, each with its output.
     queues: Vec<[VecDeque<(Line, u16)>; CLASSES]>,
-    /// Buffers of each queue in use.
+    /// Number of used buffers of each queue.
     held: Vec<[u32; CLASSES]>,
     outputs: Vec<Output>,
-    /// Outputs that a queue's new first message goes to.
+    /// Outputs for which a queue has a new first message.
     turned: Vec<u16>,
     buffer: u32,
 }
@@ -33,12 +34,12 @@ struct Output {
     classes: [Candidates; CLASSES],
 }
 
-/// A message, or run of messages, that is being sent.
+/// A message, or a run of messages, that is being sent.
 #[derive(Debug, Clone, Copy)]
 struct Serving {
     input: u16,
     class: Class,
-    /// Buffers that it holds.
+    /// Number of buffers that it holds.
     holds: u32,
 }
 
@@ -79,8 +80,8 @@ impl Switch {
         }
     }
 
-    /// Starts to send the next message for `output` of a class in `allowed`, or run of as many as the class has `credits`
-    /// for.
+    /// Starts to send the next message for `output` of a class in `allowed`, or a run of at most as many messages as
+    /// the class has `credits` for.
     pub fn take(
         &mut self,
         output: u16,
@@ -119,8 +120,8 @@ impl Switch {
         (input, class)
     }
 
-    /// Removes the message that `output` has finished sending. Returns the input and class whose queue has one more
-    /// place, unless the message had left its place before.
+    /// Removes the message that `output` has finished sending. Returns the input and class of the queue that has one
+    /// more free place, or `None` if the message had vacated its place before.
     pub fn finish(&mut self, output: u16) -> Option<(u16, Class)> {
         let serving = self.outputs[usize::from(output)].serving.take();
         let Serving { input, class, holds } = serving.expect("an output finishes what it took");
@@ -133,7 +134,7 @@ impl Switch {
         (holds > 0).then_some((input, class))
     }
 
-    /// Enters a queue whose first message now goes to `output` among the candidates of that output.
+    /// Adds a queue to the candidates of `output`, because its first message now goes there.
     fn turn(&mut self, input: u16, output: u16, class: Class) {
         let out = &mut self.outputs[usize::from(output)];
         out.classes[class.index()].insert(input);
@@ -141,7 +142,7 @@ impl Switch {
         self.turned.push(output);
     }
 
-    /// Returns an output that may have a message to take.
+    /// Returns an output that may have a message to send.
     pub fn poll_output(&mut self) -> Option<u16> {
         self.turned.pop()
     }
@@ -175,7 +176,7 @@ impl Candidates {
         input as u16
     }
 
-    /// Removes a candidate, whose turn is over.
+    /// Removes a candidate from the list, because its turn is over.
     fn remove(&mut self, input: u16) {
         let input = usize::from(input);
         self.words[input / 64] &= !(1 << (input % 64));

@@ -1,4 +1,4 @@
-//! Tests of the parts of a CXL fabric, each alone.
+//! Tests of the parts of a CXL fabric in isolation.
 
 use super::*;
 use proptest::prelude::*;
@@ -10,7 +10,8 @@ fn line(class: Class, dst: u16, message: u32) -> Line {
     Line { message, src: 0, dst, class, fetches: false, count: 1, last: Time::ZERO }
 }
 
-/// Feed that offers its messages in order, of any class or only the first if allowed, and records which are complete.
+/// Feed that offers its messages in order, and records which ones are complete. It offers those of any allowed class,
+/// or only the first message.
 #[derive(Default)]
 struct Stock {
     queue: std::collections::VecDeque<Line>,
@@ -21,7 +22,7 @@ impl Feed for Stock {
     const KEEPS_PLACES: bool = true;
 
     fn take(&mut self, allowed: ClassSet, credits: impl Fn(Class) -> u32) -> Option<Line> {
-        // The first of a class goes before the others.
+        // Only the first message of a class may go before the messages of other classes.
         let mut passed = ClassSet::NONE;
         let at = self.queue.iter().position(|line| {
             let first = !passed.contains(line.class);
@@ -52,7 +53,7 @@ fn requests_share_a_flit_and_lines_run_over_into_the_next() {
     let requests = (0..6).map(|n| line(Class::Req, 1, n)).collect();
     assert_eq!(flits(4, requests), [vec![0, 1, 2, 3], vec![4, 5]]);
     let data = |n| (0..n).map(|n| line(Class::Drs, 1, n)).collect::<Vec<_>>();
-    // 4 lines of 5 slots in 5 flits of 4.
+    // 4 lines of 5 slots take 5 flits of 4 slots.
     assert_eq!(flits(4, data(4)), [vec![], vec![0], vec![1], vec![2], vec![3]]);
     assert_eq!(flits(15, data(4)), [vec![0, 1, 2], vec![3]]);
 }
@@ -77,7 +78,7 @@ fn a_class_without_credits_does_not_stop_the_others() {
     );
 }
 
-/// Returns the next message for `output`, and the input that it leaves.
+/// Returns the next message for `output`, and the input from which it leaves.
 fn pass(switch: &mut Switch, output: u16, allowed: ClassSet) -> Option<(u16, Line)> {
     let line = switch.take(output, allowed, |_| 1)?;
     Some((switch.finish(output).unwrap().0, line))
@@ -123,7 +124,8 @@ fn head_of_line_blocking_costs_what_karol_says() {
     }
 }
 
-/// Counts the messages that pass with inputs always full, random destinations, and one message per output and slot.
+/// Counts the messages that pass if inputs are always full, destinations are random, and an output passes one message
+/// per slot.
 fn saturate(ports: u16, slots: u32) -> u32 {
     let mut switch = Switch::new(ports, 4);
     let mut seed = 1u64;
@@ -187,7 +189,7 @@ fn as_many_transfers_as_cores_leave_in_turn() {
 }
 
 proptest! {
-    /// No message is lost, duplicated or overtaken within a class and pair of ports, whatever the traffic.
+    /// Whatever the traffic, no message is lost, duplicated or overtaken within a class and a pair of ports.
     #[test]
     fn a_switch_keeps_everything_in_order(
         lines in prop::collection::vec((0u16..5, 0u16..5, 0usize..4), 0..200), masks in prop::collection::vec(0u8..16, 50),
@@ -211,7 +213,7 @@ proptest! {
         prop_assert_eq!(taken, lines.len());
     }
 
-    /// A link sends every run once, in order within its class, and never with credits that there are not.
+    /// A link sends every run once, in order within its class, and never without credits for it.
     #[test]
     fn a_link_keeps_runs_in_order_and_credits_whole(
         runs in prop::collection::vec((0usize..4, 1u8..=16), 1..60), back in prop::collection::vec(1u64..200, 60),

@@ -1,9 +1,9 @@
 //! DCQCN: congestion control for RoCEv2 (Zhu et al., SIGCOMM 2015), over links that pause (priority flow
 //! control, IEEE 802.1Q clause 36).
 //!
-//! A switch marks packets that find a long queue at random ([`Params::marks`]); the receiver answers marks with
-//! congestion notifications, at most one in an interval; [`DcqcnRate`] is the sender's reaction (§3.1, fig. 7). Lost packets
-//! are sent again from the first missing one on ([`Sender`], go-back-N, as RoCE's transport).
+//! A switch marks packets at random if they find a long queue ([`Params::marks`]). The receiver answers marks with
+//! congestion notifications, at most one per interval. [`DcqcnRate`] is the sender's reaction (§3.1, fig. 7). After a
+//! loss, the sender repeats all packets from the first missing one on ([`Sender`]; go-back-N, as in RoCE's transport).
 
 mod rate;
 mod reliable;
@@ -19,9 +19,9 @@ use unrack_units::{Bytes, Fraction, Time};
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Queue below which nothing is marked. Default 5 KB.
+    /// Queue length below which no packet is marked. Default 5 KB.
     pub k_min: Bytes,
-    /// Queue above which all is marked. Default 200 KB.
+    /// Queue length above which every packet is marked. Default 200 KB.
     pub k_max: Bytes,
     /// Probability of a mark at `k_max`. Default 1 %.
     pub p_max: Fraction,
@@ -33,22 +33,23 @@ pub struct Params {
     pub increase_timer: Time,
     /// Bytes between two increases. Default 10 MB.
     pub byte_counter: Bytes,
-    /// Weight of a new sample of congestion. Default 1/256.
+    /// Weight of a new sample in the estimate of congestion. Default 1/256.
     pub gain: Fraction,
-    /// Increases that each recover half of the cut, before the target grows. Default 5.
+    /// Number of increases that each recover half of the cut, before the target grows. Default 5.
     pub fast_recovery: u32,
-    /// Whether a cut leaves the target rate as it is if the increase timer has not expired since the last cut: NICs can be
-    /// set so (`clamp_tgt_rate`), and the simulator of HPCC's authors is. Default `false`: every cut lowers the target to the
-    /// rate before it (eq. 1).
+    /// Whether a cut leaves the target rate unchanged if the increase timer has not expired since the last cut. NICs
+    /// have a setting for this (`clamp_tgt_rate`), and the simulator of HPCC's authors has it on. Default `false`:
+    /// every cut lowers the target to the rate before the cut (eq. 1).
     #[schemars(extend("x-unhashed" = "default"))]
     pub keep_target: bool,
     /// Growth of the target in one increase. Default 40 Mb/s.
     pub additive_increase: unrack_units::Rate,
-    /// Growth of the target when no notification came for long. Default 400 Mb/s, ten times as much.
+    /// Growth of the target in one increase if no notification has come for a long time. Default 400 Mb/s, ten times
+    /// `additive_increase`.
     pub hyper_increase: unrack_units::Rate,
-    /// Silence after which all unacknowledged segments are sent again. Default: 500 us, or a round trip and the time that a
-    /// node's link takes for a full port's buffer from every node, if that is longer: so much may wait for one receiver, and
-    /// nothing is lost by waiting.
+    /// Silence after which all unacknowledged segments are sent again. Default: 500 us or, if that is longer, a round
+    /// trip plus the time that a node's link takes for a full port's buffer from every node. That much data may wait
+    /// for one receiver, and because links pause instead of dropping, a longer wait loses nothing.
     pub rto: Option<Time>,
 }
 
@@ -72,7 +73,7 @@ impl Default for Params {
     }
 }
 
-/// Least default of [`Params::rto`].
+/// Lower bound of the default of [`Params::rto`].
 pub const LEAST_RTO: Time = Time::from_us(500);
 
 impl Params {

@@ -3,10 +3,10 @@
 use super::Params;
 use unrack_units::Time;
 
-/// Sending rate of one flow. Timers are applied lazily, when the rate is used: no wake-up is needed.
+/// Sending rate of one flow. Its timers are applied when the rate is used, so that it needs no wakeup.
 #[derive(Debug, Clone)]
 pub struct DcqcnRate {
-    /// R_C, the current rate, in bits per second, as are the others.
+    /// R_C, the current rate. All rates here are in bits per second.
     current_rate: f64,
     /// R_T, the target rate, to which fast recovery returns.
     target_rate: f64,
@@ -14,7 +14,7 @@ pub struct DcqcnRate {
     line_rate: f64,
     /// Estimate of congestion (the paper's alpha), in 0..=1.
     alpha: f64,
-    /// Timers; `None` at line rate without a notification since, so that no timer runs.
+    /// Timers. `None` if the flow is at line rate and has had no notification since, because then no timer runs.
     clocks: Option<Clocks>,
 }
 
@@ -24,9 +24,9 @@ struct Clocks {
     increase_due: Time,
     /// Bytes left until the next increase of the byte counter.
     bytes_left: u64,
-    /// T, the times that the increase timer has expired since the last cut.
+    /// T, the number of times that the increase timer has expired since the last cut.
     by_time: u32,
-    /// BC, the times that the byte counter has run out since the last cut.
+    /// BC, the number of times that the byte counter has run out since the last cut.
     by_bytes: u32,
 }
 
@@ -42,7 +42,7 @@ impl DcqcnRate {
         self.current_rate
     }
 
-    /// Returns how long a packet of `bytes` on the wire delays the next.
+    /// Returns how long after a packet of `bytes` on the wire the next packet may be sent.
     pub fn pace(&self, bytes: u32) -> Time {
         Time::from_ps((f64::from(bytes) * 8e12 / self.current_rate).round() as u64)
     }
@@ -100,8 +100,8 @@ impl DcqcnRate {
         }
     }
 
-    /// Raises both rates. Beyond F rounds the target grows, by R_AI (eq. 4) or by R_HAI (hyper increase); in each round
-    /// R_C <- (R_T + R_C) / 2 (eq. 3).
+    /// Raises both rates. After F rounds, the target also grows, by R_AI (eq. 4) or by R_HAI (hyper increase). In each
+    /// round R_C <- (R_T + R_C) / 2 (eq. 3).
     fn increase(&mut self, params: &Params) {
         let Some(Clocks { by_time, by_bytes, .. }) = self.clocks else { return };
         let (most, least) = (by_time.max(by_bytes), by_time.min(by_bytes));
@@ -114,7 +114,7 @@ impl DcqcnRate {
         self.target_rate = self.target_rate.min(self.line_rate);
         self.current_rate = f64::midpoint(self.target_rate, self.current_rate);
         if self.current_rate > 0.999_999 * self.line_rate {
-            // As a new flow, except for the estimate of congestion.
+            // The flow is back in the state of a new one, except for its estimate of congestion.
             self.current_rate = self.line_rate;
             self.clocks = None;
         }

@@ -1,32 +1,32 @@
-//! RoCE's loss recovery (go-back-N): the receiver takes segments in order only, and says which one it expects.
+//! RoCE's loss recovery (go-back-N): the receiver takes segments in order only, and reports which one it expects next.
 
 use crate::silence::{STEADY, Silence};
 use unrack_units::Time;
 
-/// The sending side of one transfer.
+/// Sending side of one transfer.
 #[derive(Debug, Clone)]
 pub struct Sender {
     segments: u32,
-    /// Number of segments acknowledged: all before this one have arrived.
+    /// Number of acknowledged segments. All segments with lower numbers have arrived.
     acknowledged: u32,
     next: u32,
     /// Segments sent at least once.
     sent: u32,
     deadline: Time,
     rto: Time,
-    /// Timeouts since a reply last acknowledged more.
+    /// Timeouts since the last reply that acknowledged more segments.
     silence: Silence,
     given_up: bool,
 }
 
 impl Sender {
-    /// Creates the sender of a transfer of `segments` segments. `salt` is that of its [`Silence`].
+    /// Creates the sender of a transfer of `segments` segments. `salt` seeds its [`Silence`].
     pub fn new(segments: u32, rto: Time, now: Time, salt: u32) -> Sender {
         let (deadline, silence) = (now + rto, Silence::new(salt));
         Sender { segments, acknowledged: 0, next: 0, sent: 0, deadline, rto, silence, given_up: false }
     }
 
-    /// Returns whether all is acknowledged, or the sender has given up.
+    /// Returns whether all segments are acknowledged, or the sender has given up.
     pub fn is_done(&self) -> bool {
         self.acknowledged == self.segments || self.given_up
     }
@@ -54,8 +54,8 @@ impl Sender {
         Some((segment, again))
     }
 
-    /// Handles a reply: the receiver has all segments before `wanted`. If `lost`, it got a later one, and the sender
-    /// goes back.
+    /// Handles a reply, which reports that the receiver has all segments before `wanted`. If `lost`, the receiver got
+    /// a later segment first, and the sender goes back to `wanted`.
     pub fn handle_reply(&mut self, now: Time, reply: Reply) {
         let Reply { wanted, lost } = reply;
         if wanted < self.acknowledged {
@@ -74,7 +74,7 @@ impl Sender {
         (!self.is_done()).then_some(self.deadline)
     }
 
-    /// Goes back to the first unacknowledged segment, if nothing was heard for a retransmission timeout.
+    /// Goes back to the first unacknowledged segment if no reply came for a retransmission timeout.
     pub fn handle_timeout(&mut self, now: Time) {
         if !self.is_done() && now >= self.deadline {
             self.next = self.acknowledged;
@@ -86,21 +86,21 @@ impl Sender {
     }
 }
 
-/// Answer of a receiver.
+/// Reply of a receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
     /// Number of the first missing segment.
     pub wanted: u32,
-    /// True if a later segment has arrived, so that the segments before it are lost.
+    /// Whether a later segment has arrived, so that `wanted` is lost.
     pub lost: bool,
 }
 
-/// The receiving side of one transfer.
+/// Receiving side of one transfer.
 #[derive(Debug, Clone)]
 pub struct Receiver {
     segments: u32,
     wanted: u32,
-    /// True once `wanted` was asked for: it is not asked for again until it arrives.
+    /// Whether the receiver has asked for `wanted`. It does not ask again until that segment arrives.
     asked: bool,
 }
 
@@ -115,7 +115,8 @@ impl Receiver {
         self.wanted == self.segments
     }
 
-    /// Takes in a segment. Returns the reply, if one is due: for a loss, for the last segment, and for a duplicate.
+    /// Handles the arrival of a segment. Returns the reply, if one is due: a reply is due for a loss, for the last
+    /// segment, and for a duplicate.
     pub fn handle_segment(&mut self, number: u32) -> Option<Reply> {
         if number == self.wanted {
             self.wanted += 1;
@@ -134,7 +135,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Every segment arrives in the end, whatever is lost on either way.
+        /// Every segment arrives in the end, whichever packets are lost in either direction.
         #[test]
         fn every_segment_arrives(segments in 1u32..50, losses in prop::collection::vec(any::<bool>(), 0..300)) {
             let mut losses = losses.into_iter();

@@ -1,8 +1,8 @@
 //! DCTCP: Data Center TCP (Alizadeh et al., SIGCOMM 2010; RFC 8257).
 //!
-//! The switch marks packets that find more than K in the queue; the sender estimates the share of marked segments and
-//! cuts its window in proportion. [`Control`] is that sender's congestion control for a [`tcp::Sender`]; the
-//! [`tcp::Receiver`] echoes the marks.
+//! The switch marks packets that find more than K bytes in the queue. The sender estimates the share of marked
+//! segments and cuts its window in proportion. [`Control`] is this congestion control, for use in a [`tcp::Sender`];
+//! the [`tcp::Receiver`] echoes the marks.
 
 mod params;
 #[cfg(test)]
@@ -12,8 +12,7 @@ pub use params::{Params, marking_guideline};
 
 use crate::tcp::{self, Acked, IdlePeriod, Outstanding};
 
-/// The congestion window of one DCTCP stream, in segments. Names are those of RFC 8257 §3.3 and RFC 5681
-/// §3.1.
+/// Congestion window of one DCTCP stream, in segments. Names are those of RFC 8257 §3.3 and RFC 5681 §3.1.
 #[derive(Debug, Clone)]
 pub struct Control {
     cwnd: f64,
@@ -23,13 +22,13 @@ pub struct Control {
     alpha: f64,
     /// Weight of a new observation in `alpha`.
     g: f64,
-    /// Segments delivered, and marked ones among them, in the current window of observation (DCTCP.BytesAcked and
-    /// DCTCP.BytesMarked, which are in bytes).
+    /// Segments delivered in the current window of observation, and marked segments among them (DCTCP.BytesAcked and
+    /// DCTCP.BytesMarked, which count bytes).
     delivered: u32,
     marked: u32,
     /// Segment whose acknowledgement ends the window of observation (DCTCP.WindowEnd).
     window_end: u32,
-    /// Segment up to which all must be acknowledged before the window is cut again.
+    /// Segment up to which all segments must be acknowledged before the window may be cut again.
     cut_until: u32,
 }
 
@@ -88,8 +87,8 @@ impl Control {
         self.cwnd += if self.cwnd < self.ssthresh { delivered } else { delivered / self.cwnd };
     }
 
-    /// Sets ssthresh to half of the segments in flight (RFC 5681 §3.1 eq. 4), unless it did so already for this
-    /// window of data (RFC 8257 §3.5). Returns whether it did now.
+    /// Sets ssthresh to half of the segments in flight (RFC 5681 §3.1 eq. 4), unless that was already done for this
+    /// window of data (RFC 8257 §3.5). Returns whether it was done now.
     fn halve_ssthresh(&mut self, lost: Outstanding) -> bool {
         let again = lost.una < self.cut_until;
         if !again {
@@ -108,7 +107,7 @@ impl tcp::CongestionControl for Control {
     fn handle_ack(&mut self, ack: &Acked) {
         self.observe(ack);
         if ack.marked {
-            // RFC 3168 §6.1.2: an echoed mark never grows the window.
+            // RFC 3168 §6.1.2: the window never grows on an echoed mark.
             self.cut(ack);
         } else if ack.may_grow {
             self.grow(ack);

@@ -13,23 +13,23 @@ pub struct Params {
     pub initial_window: u32,
     /// Weight g of a new observation in alpha. Default 1/16 (DCTCP §3.4; RFC 8257 §4.2).
     pub gain: Fraction,
-    /// Value of alpha in a new stream. Default 1: the first mark halves the window (RFC 8257 §4.2: the conservative
-    /// choice, and Linux's).
+    /// Value of alpha in a new stream. Default 1, so that the first mark halves the window (RFC 8257 §4.2: the
+    /// conservative choice, and Linux's).
     pub initial_alpha: Fraction,
-    /// Marking threshold K: a switch marks a packet that finds more than this in its queue. Default: the smallest
-    /// number of full packets above C x RTT / 7 in this network (DCTCP §3.4 eq. 13).
+    /// Marking threshold K: a switch marks a packet that finds more bytes than this in its queue. Default: the
+    /// smallest number of full packets above C x RTT / 7 in this network (DCTCP §3.4 eq. 13).
     pub mark_threshold: Option<Bytes>,
     /// Smallest retransmission timeout. Default 200 us: fine-grained timers (Vasudevan et al., SIGCOMM 2009), as in the
     /// evaluation of pFabric (SIGCOMM 2013).
     pub min_rto: Time,
     /// Largest retransmission timeout. Default 60 s (RFC 6298 §2.5).
     pub max_rto: Time,
-    /// Whether messages share connections and the state that these have learned. Default: a connection for each
-    /// message.
+    /// Whether messages share connections, and with them the learned state of a connection. Default: each message
+    /// opens a connection.
     #[schemars(extend("x-unhashed" = "default"))]
     pub connections: Connections,
-    /// Whether a lost tail is probed for after two round trips, before the retransmission timer runs out (RFC 8985 §7),
-    /// as Linux does. Default: it waits for the timer.
+    /// Whether a lost tail is probed for after two round trips, before the retransmission timer expires (RFC 8985 §7),
+    /// as Linux does. Default: a lost tail waits for the timer.
     #[schemars(extend("x-unhashed" = "default"))]
     pub tail_loss_probe: bool,
 }
@@ -50,22 +50,22 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Returns the retransmission timeouts in a network of this unloaded round-trip time.
+    /// Returns the retransmission timeouts for a network with this unloaded round-trip time.
     pub fn timeouts(&self, rtt: Time) -> Timeouts {
         Timeouts::known(rtt, self.min_rto, self.max_rto).with_probes(self.tail_loss_probe)
     }
 
-    /// Returns the marking threshold K in this network.
+    /// Returns the marking threshold K for this network.
     pub fn threshold(&self, rate: Rate, rtt: Time, full_packet: Bytes) -> Bytes {
         self.mark_threshold.unwrap_or_else(|| marking_guideline(rate, rtt, full_packet))
     }
 }
 
 /// Returns the marking threshold of DCTCP §3.4 eq. 13, K > C x RTT / 7, as the smallest whole number of full packets
-/// above it.
+/// above that bound.
 ///
-/// At 10 Gbps and 100 us it gives 12 packets, as in the paper. (The paper then uses 65, to absorb the
-/// bursts of 30 to 40 packets that its hosts' segmentation offload sends.)
+/// At 10 Gbps and 100 us this is 12 packets, as in the paper. (The paper then uses 65, in order to absorb the bursts
+/// of 30 to 40 packets that segmentation offload produces on its hosts.)
 pub fn marking_guideline(rate: Rate, rtt: Time, full_packet: Bytes) -> Bytes {
     let bits = u128::from(rate.as_bps()) * u128::from(rtt.as_ps()) / 1_000_000_000_000;
     let packets = bits as u64 / (7 * 8 * full_packet.get()) + 1;

@@ -27,8 +27,8 @@ fn ack(una: u32, next: u32, marked: bool) -> Acked {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Every segment is handed on once and in order, for any loss below 100 %, any marks, any order, and any
-    /// acknowledgement policy. The sender learns of it, or gives up after as many timeouts as it may have.
+    /// Every segment is delivered once and in order, for any loss below 100 %, any marks, any order, and any
+    /// acknowledgement policy. The sender learns of it, or gives up after the permitted number of timeouts.
     #[test]
     fn everything_arrives_once_in_order(
         segments in 1u32..400, drop_data in 0u64..600, drop_ack in 0u64..600, mark in 0u64..1000,
@@ -44,7 +44,7 @@ proptest! {
         }
     }
 
-    /// No segment is sent twice without loss and reordering, however acknowledgements are delayed.
+    /// Without loss and reordering, no segment is sent twice, however much acknowledgements are delayed.
     #[test]
     fn nothing_is_sent_twice_without_need(
         segments in 1u32..2_000, mark in 0u64..1000, ack_every in 1u32..4, seed: u64,
@@ -57,7 +57,7 @@ proptest! {
 
 #[test]
 fn completion_alone_is_arithmetic() {
-    // 4 segments in the initial window: 4 slots and one way there, one way back.
+    // The initial window holds all 4 segments: 4 slots, one delay there, and one delay back.
     let link = Link { delay: Time::from_ns(1_000), slot: Time::from_ns(120), ..Link::default() };
     let mut pair = pair(&Params::default(), 4, link, 0);
     assert_eq!(pair.run(), Some(Time::from_ns(4 * 120 + 2 * 1_000)));
@@ -65,7 +65,7 @@ fn completion_alone_is_arithmetic() {
 
 #[test]
 fn slow_start_doubles_every_round_trip() {
-    // Round trip far longer than the window takes on the wire: 10, 20, 40, 80 segments per round.
+    // The round trip is far longer than the window takes on the wire, so that rounds send 10, 20, 40 and 80 segments.
     let link = Link { delay: Time::from_us(50), slot: Time::from_ps(1), ..Link::default() };
     let params = Params { min_rto: Time::from_us(1_000), ..Params::default() };
     let mut pair = pair(&params, 150, link, 0);
@@ -75,7 +75,7 @@ fn slow_start_doubles_every_round_trip() {
 
 #[test]
 fn alpha_converges_to_the_closed_form() {
-    // Every segment marked from alpha 0: after n windows alpha = 1 - (1 - g)^n (DCTCP eq. 1).
+    // Every segment is marked, from alpha 0 on: after n windows alpha = 1 - (1 - g)^n (DCTCP eq. 1).
     let mut control = Control::new(&calm());
     for window in 1..=40u32 {
         let una = window * 10;
@@ -113,10 +113,11 @@ fn the_window_is_cut_by_half_alpha_once_per_window() {
 
 #[test]
 fn a_lost_segment_is_sent_again_at_once_and_halves_the_window() {
-    // Ten segments leave at once; 3 is lost; 4, 5 and 6 reveal it.
+    // Ten segments leave at once. Segment 3 is lost; 4, 5 and 6 reveal it.
     let mut pair = pair(&calm(), 60, Link { drop_nth: vec![3], ..Link::default() }, 0);
     pair.run_until(|p| p.sender.retransmissions() == 1).unwrap();
-    // 0, 1, 2 grew the window to 13; 4 and 5, selectively acknowledged, let two more leave (RFC 3042).
+    // Segments 0, 1 and 2 grew the window to 13. The selective acknowledgements of 4 and 5 let two more leave (RFC
+    // 3042).
     assert_eq!(pair.sender.acknowledged(), 3);
     assert_eq!(pair.sender.control().cwnd(), (13 + 2) / 2);
     pair.run().unwrap();
@@ -134,7 +135,7 @@ fn many_losses_in_one_window_halve_it_once() {
 
 #[test]
 fn a_lost_tail_waits_for_the_timer_which_backs_off() {
-    // One segment, lost four times: 200 us, then 400, 800 and 1600, each longer by up to a half; then it arrives.
+    // One segment is lost four times: 200 us, then 400, 800 and 1600, each longer by up to a half. Then it arrives.
     let params = Params::default();
     let mut pair = pair(&params, 1, Link { drop_nth: vec![0, 1, 2, 3], ..Link::default() }, 0);
     let end = pair.run().unwrap();
@@ -145,7 +146,7 @@ fn a_lost_tail_waits_for_the_timer_which_backs_off() {
 
 #[test]
 fn after_a_timeout_only_what_is_missing_is_sent_again() {
-    // Segments 8 and 9 of ten are lost: too few follow them to reveal it.
+    // Segments 8 and 9 of ten are lost, and too few follow them to reveal the loss.
     let mut pair = pair(&calm(), 10, Link { drop_nth: vec![8, 9], ..Link::default() }, 0);
     pair.run().unwrap();
     assert_eq!((pair.sender.retransmissions(), pair.timeouts), (2, 1));
@@ -160,7 +161,7 @@ fn marks_are_echoed_exactly_with_delayed_acknowledgements() {
         receiver.handle_segment(Time::ZERO, segment, marked);
         echoed.extend(std::iter::from_fn(|| receiver.poll_ack()).map(|ack| (ack.next, ack.marked)));
     }
-    // Segment 0 is acknowledged alone when the mark appears, 3 alone when it goes.
+    // Segment 0 is acknowledged alone when the mark appears, and segment 3 alone when it disappears.
     assert_eq!(echoed, [(1, false), (3, true), (4, true), (6, false)]);
 }
 

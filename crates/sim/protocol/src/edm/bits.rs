@@ -1,10 +1,10 @@
-//! Rows of bits, one bit per port, as the hardware processes them for all ports in one cycle.
+//! Rows of bits with one bit per port, which the hardware processes for all ports in one cycle.
 
 /// A set of ports.
 #[derive(Debug, Clone)]
 pub(super) struct PortSet(Vec<u64>);
 
-/// One set of ports for every port.
+/// A set of ports for each port.
 #[derive(Debug, Clone)]
 pub(super) struct PortSets {
     words: Vec<u64>,
@@ -46,7 +46,7 @@ impl PortSet {
     pub(super) fn add_all(&mut self, words: impl Iterator<Item = u64>) {
         self.0.iter_mut().zip(words).for_each(|(mine, more)| *mine |= more);
     }
-    /// Takes word number `index` out of the set, leaving it empty.
+    /// Removes word number `index` from the set and returns it. The word is empty afterwards.
     pub(super) fn take_word(&mut self, index: usize) -> u64 {
         std::mem::take(&mut self.0[index])
     }

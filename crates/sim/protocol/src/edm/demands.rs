@@ -1,9 +1,9 @@
-//! The demand notification queues (§3.1.2): first in first out for each source-destination pair.
+//! Demand notification queues (§3.1.2): one first-in-first-out queue for each source-destination pair.
 //!
-//! The hardware keeps one ordered list per destination. Only the first demand of a pair may be granted (messages of a
-//! pair are delivered in order, §3.1.1 (5)), so the list of a destination is the set of its pairs' heads, each with its
-//! priority. To measure the cost of that order, it can be turned off: then the queue of a pair is ordered by bytes
-//! left.
+//! The hardware keeps one ordered list per destination. Only the first demand of a pair may be granted, because
+//! messages of a pair are delivered in order (§3.1.1 (5)). The list of a destination is therefore the set of the heads
+//! of its pairs, each with its priority. This order can be turned off, in order to measure its cost; the queue of a
+//! pair is then ordered by the bytes left.
 
 use super::scheduler::Demand;
 use unrack_units::Time;
@@ -13,10 +13,10 @@ use unrack_units::Time;
 pub(super) struct Entry {
     pub token: u32,
     pub remaining: u64,
-    /// Order of arrival at the scheduler.
+    /// Position in the order of arrival at the scheduler.
     pub order: u32,
     pub started: bool,
-    /// Time on a link of its first grant, or of the request that serves as its first grant.
+    /// Time that its first grant takes on a link, or the request that serves as its first grant.
     pub first_grant: Time,
     next: u32,
 }
@@ -26,19 +26,19 @@ pub(super) struct Entry {
 struct Pair {
     head: u32,
     tail: u32,
-    /// Priority of the head: its class above its order of arrival (smaller goes first). A class is the number of bytes
-    /// left, or [`LONG`].
+    /// Priority of the head: its class in the high bits, its order of arrival in the low bits; the smallest goes
+    /// first. The class is the number of bytes left, or [`LONG`].
     key: u64,
 }
 
-/// Class of heads with more bytes left than a class can tell: their priority is computed when it is asked for. There
-/// is one key for each pair of ports, so keys are small.
+/// Class of heads with more bytes left than a class can express; their exact priority is computed on demand. The key
+/// is this small because there is one for each pair of ports.
 const LONG: u32 = u32::MAX;
 
-/// Priority of a demand: bytes left, or 0 where they do not count, and order of arrival.
+/// Priority of a demand: the bytes left, or 0 if they do not count, and then the order of arrival.
 pub(super) type Key = (u64, u32);
 
-/// Position that a demand got in its pair's queue.
+/// Position at which a demand entered its pair's queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Alone,
@@ -65,7 +65,7 @@ impl Demands {
         Demands { ports, pairs: vec![EMPTY; ports * ports], entries: Vec::new(), unused: NONE, arrived: 0 }
     }
 
-    /// Adds a demand to its pair's queue: at the end, or, if it `overtakes`, ahead of demands with more bytes left.
+    /// Adds a demand to its pair's queue: at the end or, if `overtakes`, ahead of the demands with more bytes left.
     pub(super) fn push(&mut self, demand: &Demand, first_grant: Time, overtakes: bool) -> Place {
         let Demand { src, dst, bytes, token, .. } = *demand;
         let order = self.arrived;
@@ -92,7 +92,7 @@ impl Demands {
         }
     }
 
-    /// Returns the last entry of a pair with at most `bytes` left, and the entry behind it.
+    /// Returns the last entry of a pair that has at most `bytes` left, and the entry behind it.
     fn around(&self, slot: usize, bytes: u64) -> (u32, u32) {
         let (mut before, mut after) = (NONE, self.pairs[slot].head);
         while after != NONE && self.entries[after as usize].remaining <= bytes {
@@ -101,7 +101,7 @@ impl Demands {
         (before, after)
     }
 
-    /// Returns the head of a pair that has one.
+    /// Returns the head of a pair. The pair must have one.
     pub(super) fn head(&mut self, src: u32, dst: u32) -> &mut Entry {
         let slot = self.slot(src, dst);
         &mut self.entries[self.pairs[slot].head as usize]
@@ -129,7 +129,7 @@ impl Demands {
         (bytes, order)
     }
 
-    /// Ranks a pair's head: by its bytes left, if they count, and then by its order of arrival.
+    /// Sets the priority of a pair's head: its bytes left, if `bytes_count`, and then its order of arrival.
     pub(super) fn rank(&mut self, src: u32, dst: u32, bytes_count: bool) {
         let Entry { remaining, order, .. } = *self.head(src, dst);
         let class = if bytes_count { u32::try_from(remaining).unwrap_or(LONG) } else { 0 };

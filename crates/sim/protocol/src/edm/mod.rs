@@ -3,7 +3,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`scheduler`] | the in-network scheduler (§3.1): told of demands, asked for grants |
+//! | [`scheduler`] | the in-network scheduler (§3.1): takes demands and returns grants |
 //! | [`steps`] | the clock cycles of every host and switch step (§3.2, figure 5, table 1) |
 
 mod bits;

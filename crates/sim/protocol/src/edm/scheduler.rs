@@ -1,30 +1,33 @@
 //! The in-network scheduler (§3.1): priority-based parallel iterative matching.
 //!
-//! A core without clock or I/O. Its driver
-//! - reports demands: [`Scheduler::handle_demand`], in order of time,
+//! This core has no clock and no I/O. Its driver
+//! - reports demands in order of time: [`Scheduler::handle_demand`],
 //! - asks for the next time to run: [`Scheduler::poll_at`],
-//! - and then runs it: [`Scheduler::run`], which does at most one iteration and returns its grants.
+//! - runs the core at that time: [`Scheduler::run`], which does at most one iteration and returns its grants.
 //!
-//! One iteration takes three clock cycles (§3.1.2): every free destination asks for its highest-priority message whose
-//! source is free; every source asked grants the request with the highest priority; both become busy. An iteration that
-//! starts at t issues its grants at t + 3 cycles. Destinations that lost try again in the next iteration.
+//! One iteration takes three clock cycles (§3.1.2): every free destination requests its highest-priority message among
+//! those whose source is free; every source that was asked grants the request with the highest priority; both ports
+//! become busy. An iteration that starts at t issues its grants at t + 3 cycles. Destinations whose request lost try
+//! again in the next iteration.
 //!
-//! §3.1.1 (7): a port granted l bytes at t' gets its next grant at t' + l/B: no earlier, and no later if something
-//! waits. Iterations come at their own pace, so one that starts at t matches ports that will be free before the grants
-//! of the *next* iteration, t + 6 cycles, and holds each grant until both its ports are free. Without holding, every
-//! chunk would wait for the next iteration: 5.12 ns of a 64 B chunk at 100 Gb/s would become 6 ns, and a load of 0.9
-//! could not be carried.
+//! §3.1.1 (7): a port granted l bytes at t' gets its next grant at t' + l/B, no earlier, and also no later if a
+//! message waits. Iterations do not start at exactly these times. Therefore, an iteration that starts at t matches all
+//! ports that will be free before the grants of the *next* iteration, at t + 6 cycles, and holds each grant until both
+//! its ports are free. Otherwise every chunk would wait for the next iteration: the 5.12 ns of a 64 B chunk at 100
+//! Gb/s would become 6 ns, and a load of 0.9 could not be carried.
 //!
-//! Links also carry control messages, which are not granted: notifications and requests up, grants and requests down
-//! (§3.1.4: 6 % for 64 B). Rule (7) leaves no room for them. A link falls behind by the control that it cannot carry in
-//! idle time, and a link without idle time would fall behind without bound, with the data queued in the switch.
-//! Departure: a port whose link is more than one chunk behind stays busy until it has caught up.
-//! Decision 4 says why one chunk and not none, and what results.
+//! Links also carry control messages that are not granted: notifications and requests to the switch, grants and
+//! requests from the switch (§3.1.4: 6 % for 64 B). Rule (7) leaves no room for them. A link falls behind by the
+//! control messages that it cannot carry in idle time. A link without idle time would fall behind without bound, while
+//! its data queues in the switch.
 //!
-//! Hardware iterates every three cycles whether or not there is work; this core starts an iteration when there is a
-//! pair to match and the pipeline is free. The phase of an idle pipeline (under one iteration, 1 ns at 3 GHz) is not
-//! modelled. The core touches only ports whose state changed, and finds eligible messages with the same rows of bits as
-//! the hardware.
+//! Departure: a port whose link is more than one chunk behind stays busy until it has caught up. Decision 4 explains
+//! why the limit is one chunk and not zero, and what effect it has.
+//!
+//! Hardware starts an iteration every three cycles whether or not there is work. This core starts one when there is a
+//! pair to match and the pipeline is free. It does not model the phase of an idle pipeline, which is under one
+//! iteration (1 ns at 3 GHz). The core touches only ports whose state changed, and finds eligible messages with the
+//! same rows of bits as the hardware.
 
 use super::bits::{PortSet, PortSets, ports_of};
 use super::demands::{Demands, Key, Place};
@@ -40,23 +43,24 @@ pub const ITERATION_CYCLES: u64 = 3;
 pub enum GrantPolicy {
     /// First come, first served, by time of notification: best for light-tailed sizes.
     Fcfs,
-    /// Fewest bytes left first, then by time of notification: best for heavy-tailed sizes, and the same as
-    /// first-come-first-served when all messages are of one size and one chunk.
+    /// Fewest bytes left first, then by time of notification: best for heavy-tailed sizes. It is the same as first
+    /// come, first served if all messages have the same size of one chunk.
     Srpt,
 }
 
-/// The scheduler's parameters.
+/// Parameters of the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SchedulerConfig {
     pub ports: u32,
     /// Maximum number of bytes that one grant allows (c in §3.1.1).
     pub chunk: u32,
     pub policy: GrantPolicy,
-    /// True if messages of one pair go in the order of their demands (§3.1.1 (5)). If not, `policy` orders them too.
+    /// Whether messages of one pair are granted in the order of their demands (§3.1.1 (5)). If not, `policy` orders
+    /// them too.
     pub pairs_in_order: bool,
     /// Length of one iteration: three cycles of the scheduler's clock.
     pub iteration: Time,
-    /// Time of one 8-byte block on a link: l/B is this times the blocks of l bytes.
+    /// Time of one 8-byte block on a link. l/B is this time multiplied by the number of blocks in l bytes.
     pub block: Time,
     /// Time of a chunk's framing on a link, which §3.1.1 (7) leaves out.
     pub framing: Time,
@@ -64,16 +68,16 @@ pub struct SchedulerConfig {
     pub control: Time,
 }
 
-/// Bytes that wait to go from `src` to `dst`.
+/// Bytes that wait to be sent from `src` to `dst`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Demand {
     pub src: u32,
     pub dst: u32,
     pub bytes: u64,
-    /// Driver's name for the message, handed back with each grant.
+    /// The driver's number of the message, which each of its grants contains.
     pub token: u32,
-    /// Time on a link of the request of `dst` that implies this demand, and will be its first grant. Zero if `src` sent
-    /// a notification.
+    /// Time on a link of the request of `dst` that implies this demand and serves as its first grant. Zero if `src`
+    /// sent a notification.
     pub request: Time,
 }
 
@@ -84,15 +88,15 @@ pub struct Grant {
     pub dst: u32,
     pub token: u32,
     pub bytes: u32,
-    /// True for the first grant of a message. In the answer to a read, the request itself is this grant.
+    /// Whether this is the first grant of a message. In the answer to a read, the request itself is this grant.
     pub first: bool,
-    /// True if nothing of the message is left to grant.
+    /// Whether no bytes of the message are left to grant.
     pub last: bool,
     /// Time at which the switch issues the grant.
     pub at: Time,
 }
 
-/// The scheduler of one switch.
+/// Scheduler of one switch.
 #[derive(Debug, Clone)]
 pub struct Scheduler {
     config: SchedulerConfig,
@@ -100,23 +104,23 @@ pub struct Scheduler {
     /// Ports that may be matched.
     free_src: PortSet,
     free_dst: PortSet,
-    /// Sources with a message for each destination, and destinations of each source.
+    /// For each destination, the sources with a message for it; and for each source, the destinations of its messages.
     wants_dst: PortSets,
     wants_src: PortSets,
-    /// Pairs with a message.
+    /// Number of pairs with a message.
     waiting: usize,
-    /// Destinations that may have a message to ask for.
+    /// Destinations that may have a message to request.
     candidates: PortSet,
     ports: Vec<PortTimes>,
-    /// Maximum time that control may put a link behind its grants: one chunk's.
+    /// Maximum time that control messages may put a link behind its grants: the time of one chunk.
     slack: Time,
-    /// Times from which an iteration may match a port again, unless the port is held longer by then.
+    /// Times from which on an iteration may match a port again, unless the port is held longer by then.
     releases: BinaryHeap<Reverse<(Time, Role, u32)>>,
     pipeline_free: Time,
-    /// Best request to each source in the iteration under way: (priority, dst).
+    /// Best request to each source in the current iteration, as (priority, dst).
     requests: Vec<(Key, u32)>,
     requested: Vec<u32>,
-    /// Destinations whose request lost in the iteration under way.
+    /// Destinations whose request lost in the current iteration.
     refused: Vec<u32>,
 }
 
@@ -134,17 +138,17 @@ struct PortTimes {
     as_dst: Way,
 }
 
-/// Granted and carried traffic of one direction of a link.
+/// Granted and carried traffic in one direction of a link.
 #[derive(Debug, Clone, Copy, Default)]
 struct Way {
     /// Time l/B after the last grant: §3.1.1 (7).
     granted: Time,
-    /// Time at which all grants and all control messages would have passed, one after the other.
+    /// Time at which all grants and all control messages would have passed if they were sent one after the other.
     carried: Time,
 }
 
 impl Way {
-    /// Returns when the next chunk may be granted, if the link may be `slack` behind.
+    /// Returns when the next chunk may be granted, if the link may be behind by `slack`.
     fn free_at(&self, slack: Time) -> Time {
         self.granted.max(self.carried.saturating_sub(slack))
     }
@@ -159,7 +163,7 @@ impl Way {
     }
 }
 
-/// Returns the time that `bytes` occupy a link: l/B of §3.1.1 (7).
+/// Returns the time for which `bytes` occupy a link: l/B of §3.1.1 (7).
 fn occupancy(config: &SchedulerConfig, bytes: u32) -> Time {
     config.block * u64::from(bytes.div_ceil(8)) + config.framing
 }
@@ -195,7 +199,7 @@ impl Scheduler {
         &self.config
     }
 
-    /// Adds a demand that has come to the head of the scheduler: a notification, or a request that implies one.
+    /// Handles a demand that has reached the scheduler: a notification, or a request that implies one.
     pub fn handle_demand(&mut self, now: Time, demand: Demand) {
         debug_assert!(demand.bytes > 0 && demand.src != demand.dst);
         self.release_ports(now);
@@ -219,7 +223,8 @@ impl Scheduler {
         }
     }
 
-    /// Returns when to call [`Scheduler::run`] next (at once, if that is past); `None` until another demand comes.
+    /// Returns when to call [`Scheduler::run`] next; a time in the past means at once. Returns `None` if there is
+    /// nothing to do until another demand arrives.
     pub fn poll_at(&self) -> Option<Time> {
         if !self.candidates.is_empty() {
             return Some(self.pipeline_free);
@@ -228,8 +233,8 @@ impl Scheduler {
         (self.waiting > 0).then_some((*at).max(self.pipeline_free))
     }
 
-    /// Runs the iteration that starts now, if there is anything to match and the pipeline is free,
-    /// and adds its grants.
+    /// Runs the iteration that starts now, if there is a pair to match and the pipeline is free. Adds its grants to
+    /// `grants`.
     pub fn run(&mut self, now: Time, grants: &mut Vec<Grant>) {
         self.release_ports(now);
         if now < self.pipeline_free || self.candidates.is_empty() {
@@ -246,7 +251,8 @@ impl Scheduler {
         }
     }
 
-    /// Lets each destination ask one source and keeps the best request of each source: §3.1.2, first and second cycle.
+    /// Lets each destination send a request to one source, and keeps the best request to each source: §3.1.2, first
+    /// and second cycle.
     fn request(&mut self) {
         for index in 0..self.candidates.words().len() {
             for dst in ports_of(index, self.candidates.take_word(index)) {
@@ -274,7 +280,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns the free source with the highest-priority message for `dst`, and the priority.
+    /// Returns the free source with the highest-priority message for `dst`, and that priority.
     fn best_source(&self, dst: u32) -> Option<(Key, u32)> {
         let eligible = self.wants_dst.meet(dst, &self.free_src).enumerate();
         let sources = eligible.flat_map(|(index, word)| ports_of(index, word));
@@ -302,7 +308,7 @@ impl Scheduler {
         Grant { src, dst, token, bytes, first, last, at }
     }
 
-    /// Occupies both ports for l/B from the time when both are free. Returns that time.
+    /// Makes both ports busy for l/B, starting when both are free. Returns the start.
     fn occupy(&mut self, now: Time, src: u32, dst: u32, bytes: u32) -> Time {
         let ready = now + self.config.iteration;
         let at = ready.max(self.free_at(Role::Src, src)).max(self.free_at(Role::Dst, dst));
@@ -318,8 +324,8 @@ impl Scheduler {
         at
     }
 
-    /// Returns when an iteration may match a port that is free from `free_at` on: strictly before the grants of the
-    /// iteration after it.
+    /// Returns when an iteration may match a port that is free from `free_at` on: as soon as the port is free strictly
+    /// before the grants of the following iteration.
     fn release_at(&self, free_at: Time) -> Time {
         (free_at + Time::from_ps(1)).saturating_sub(self.config.iteration * 2)
     }
@@ -329,7 +335,7 @@ impl Scheduler {
         if role == Role::Src { as_src } else { as_dst }.free_at(self.slack)
     }
 
-    /// Makes eligible the ports that an iteration starting now may match.
+    /// Makes those ports eligible that an iteration starting now may match.
     fn release_ports(&mut self, now: Time) {
         while let Some(Reverse((at, role, port))) = self.releases.peek().copied()
             && at <= now
@@ -357,7 +363,7 @@ impl Scheduler {
         }
     }
 
-    /// Makes a free destination ask in the next iteration if a source with a message for it is free.
+    /// Makes a free destination a candidate in the next iteration if a source with a message for it is free.
     fn reconsider(&mut self, dst: u32) {
         if self.wants_dst.meets(dst, &self.free_src) {
             self.candidates.insert(dst);

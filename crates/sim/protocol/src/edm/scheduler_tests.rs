@@ -1,4 +1,4 @@
-//! Invariants of the scheduler, over random demands.
+//! Tests of the scheduler's invariants with random demands.
 
 use super::*;
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ fn config(policy: GrantPolicy) -> SchedulerConfig {
     }
 }
 
-/// Feeds demands at their times, runs the scheduler whenever it asks, and returns all grants.
+/// Reports demands at their times, runs the scheduler whenever it is due, and returns all grants.
 fn grants_of(policy: GrantPolicy, demands: &[(u64, Demand)]) -> Vec<Grant> {
     grants_with(config(policy), demands)
 }
@@ -98,8 +98,8 @@ proptest! {
         prop_assert!(left.iter().all(|left| *left == 0));
     }
 
-    /// Matching is maximal if control takes no time: whenever a port of a waiting pair becomes free at both ends, a
-    /// grant to one of the two ends follows within the iterations that matching takes to settle (at most one per port).
+    /// The matching is maximal if control messages take no time. Whenever both ports of a waiting pair become free,
+    /// one of them gets a grant within the iterations that the matching takes to settle, at most one per port.
     #[test]
     fn no_pair_waits_while_both_its_ports_stay_free(policy in policies(), demands in arbitrary_demands()) {
         let demands: Vec<_> =
@@ -126,13 +126,14 @@ proptest! {
     }
 }
 
-/// Port 1 receives without a pause, and is granted to send all the while.
+/// Port 1 receives without a pause, while it is also granted to send.
 #[test]
 fn a_port_falls_behind_its_control_by_one_chunk_and_no_more() {
     let demands = [demand(0, 1, 256 * 200, 0), demand(1, 2, 256 * 100, 1)];
     let grants = grants_of(GrantPolicy::Srpt, &demands);
     let received: Vec<_> = grants.iter().filter(|grant| grant.dst == 1).collect();
-    // Every grant to port 1 as a source came down the link that the data comes down, except for one chunk's worth.
+    // The grants to port 1 as a source use the same link as its incoming data. Each delays the data by its time,
+    // except for one chunk's worth in all.
     assert_eq!(received[199].at - received[0].at, length(received[0]) * 198 + CONTROL * 100);
 }
 
@@ -152,7 +153,8 @@ fn srpt_takes_the_shortest_across_pairs_and_keeps_each_pair_in_order() {
 }
 
 proptest! {
-    /// Of messages of 4 GiB and more, that with the fewest bytes left goes first, and of equals the first to come.
+    /// Of messages of 4 GiB and more, the one with the fewest bytes left goes first; among equals, the one that came
+    /// first.
     #[test]
     fn srpt_tells_large_messages_apart(
         sizes in prop::collection::vec(prop::sample::select(vec![
@@ -186,7 +188,7 @@ fn without_order_srpt_goes_for_a_pair_too() {
 
 #[test]
 fn srpt_counts_what_is_left_not_what_was_asked() {
-    // 600 B is 256 + 256 + 88: with 88 left it goes before 100.
+    // 600 B are granted as 256 + 256 + 88, and with 88 B left the message goes before the one of 100 B.
     let demands = [demand(0, 5, 600, 0), (41_000 - 1_000, Demand { src: 1, ..demand(0, 5, 100, 1).1 })];
     assert_eq!(order(GrantPolicy::Srpt, &demands), [0, 0, 0, 1]);
     let demands = [demand(0, 5, 600, 0), (10_000, Demand { src: 1, ..demand(0, 5, 100, 1).1 })];
@@ -204,7 +206,7 @@ fn chunks_of_one_message_follow_without_a_gap() {
 fn a_destination_that_loses_a_source_asks_again_one_iteration_later() {
     let demands = [demand(0, 4, 64, 0), demand(0, 5, 64, 1), demand(1, 5, 128, 2)];
     let grants = grants_of(GrantPolicy::Srpt, &demands);
-    // Both 4 and 5 ask source 0; 5 loses, and takes its longer message from source 1.
+    // Destinations 4 and 5 both ask source 0. Destination 5 loses, and takes its longer message from source 1.
     let timed: Vec<_> = grants.iter().map(|grant| (grant.token, grant.at.as_ps())).collect();
     assert_eq!(timed, [(0, 1_000), (2, 2_000), (1, 2_000 + 128 * 80)]);
 }

@@ -1,4 +1,4 @@
-//! Clock cycles of each step of host and switch: the breakdown of figure 5, summed as table 1 sums it.
+//! Clock cycles of each step in the host and in the switch: the breakdown of figure 5, summed as in table 1.
 //!
 //! Unloaded, at 25 Gb/s (cycle 2.56 ns), 10 ns per link and 19 ns per PMA+PMD+transceiver:
 //!
@@ -7,8 +7,8 @@
 //! | read | 2 + 3 | 6 + 5 | 3 + 4 + 3 | 4 x 58.24 | 299.52 ns |
 //! | write | 2 + 2 + 4 + 3 | 6 + 5 | 3 | 4 x 58.24 | 296.96 ns |
 //!
-//! (cycles; a link is PCS 5.12 + PMA 19 + 10 + PMA 19 + PCS 5.12.) The table's totals contain no transmission time:
-//! `unrack_sim::fabric::edm` says how it is counted here.
+//! (In cycles. A link is PCS 5.12 + PMA 19 + 10 + PMA 19 + PCS 5.12.) The totals of the table contain no transmission
+//! time; `unrack_sim::fabric::edm` describes how it is counted here.
 
 use unrack_units::Time;
 
@@ -19,17 +19,18 @@ pub const PMA: Time = Time::from_ns(19);
 /// Cycles of the standard PCS with EDM's block multiplexer, per crossing (table 1: 5.12 ns).
 pub const PCS_CYCLES: u64 = 2;
 
-/// Cycles to make a notification (§3.2.1): message queue 1, build the block and write the state table 1.
+/// Cycles to make a notification (§3.2.1): 1 for the message queue, 1 to build the block and write the state table.
 pub const MAKE_NOTIFICATION: u64 = 2;
-/// Cycles to parse a grant (§3.2.1): parse 1, add to the grant queue 1.
+/// Cycles to parse a grant (§3.2.1): 1 to parse it, 1 to add it to the grant queue.
 pub const PARSE_GRANT: u64 = 2;
-/// Cycles to receive a request (§3.2.1): parse 1, queue 1, to the memory controller 1.
+/// Cycles to receive a request (§3.2.1): 1 to parse it, 1 for the queue, 1 to pass it to the memory controller.
 pub const RECEIVE_REQUEST: u64 = 3;
 /// Cycles to read the grant queue, which crosses clock domains (§3.2.1).
 pub const READ_GRANT_QUEUE: u64 = 4;
-/// Cycles to make data blocks (§3.2.1): state table 1, data buffer 1, build the block 1.
+/// Cycles to make data blocks (§3.2.1): 1 for the state table, 1 for the data buffer, 1 to build the block.
 pub const MAKE_DATA: u64 = 3;
-/// Cycles to receive data (§3.2.1): parse 1, memory address 1, to the application or memory controller 1.
+/// Cycles to receive data (§3.2.1): 1 to parse it, 1 for the memory address, 1 to pass it to the application or memory
+/// controller.
 pub const RECEIVE_DATA: u64 = 3;
 /// Cycles to determine the block type (§3.2.2).
 pub const CLASSIFY: u64 = 1;
@@ -37,9 +38,9 @@ pub const CLASSIFY: u64 = 1;
 pub const FORWARD: u64 = 4;
 /// Cycles to build the grant block, or to forward the buffered request (§3.2.2).
 pub const MAKE_GRANT: u64 = 1;
-/// Cycles of scheduling. Table 1 gives the switch 11 cycles in all: classify and forward the data (5), classify the
-/// notification (1), make the grant (1), and 4 between those two. §3.1.2 accounts for the 4: reach the head of the
-/// ordered list 1, and one matching iteration of 3.
+/// Cycles of scheduling. Table 1 gives the switch 11 cycles in all: 5 to classify and forward the data, 1 to classify
+/// the notification, 1 to make the grant, and 4 between the last two. §3.1.2 accounts for these 4: 1 to reach the head
+/// of the ordered list, and 3 for one matching iteration.
 pub const SCHEDULE: u64 = 4;
 
 /// Latencies of one installation of EDM.
@@ -52,7 +53,7 @@ pub struct Steps {
 }
 
 impl Default for Steps {
-    /// Returns the latencies of the paper's testbed, which its simulations keep at any link rate (§4.3).
+    /// Returns the latencies of the paper's testbed, which the paper's simulations keep at any link rate (§4.3).
     fn default() -> Self {
         Steps { cycle: PCS_CYCLE, pma: PMA }
     }

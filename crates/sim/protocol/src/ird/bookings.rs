@@ -1,19 +1,19 @@
-//! Time on a link that is promised to packets of transfers, by their sizes.
+//! Bookings: time on a link that is promised to packets of transfers, by the sizes of these transfers.
 
 use unrack_units::Time;
 
-/// Size of what is left of a transfer, in powers of two of its time on a node's link.
+/// Size class of the remainder of a transfer: the logarithm to base 2 of its time on a node's link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SizeClass(u8);
 
-/// Number of classes: one for each length of a time in bits.
+/// Number of classes: one for each bit length of a time.
 const CLASSES: usize = u64::BITS as usize + 1;
 
 impl SizeClass {
     pub(super) const LEAST: SizeClass = SizeClass(0);
     pub(super) const MOST: SizeClass = SizeClass(u64::BITS as u8);
 
-    /// Returns the class of a transfer that has `segments` left, each of this time on a link.
+    /// Returns the class of a transfer with `segments` segments left, each of which takes this time on a link.
     pub(super) fn new(segments: u32, pace: Time) -> SizeClass {
         let left = pace.as_ps().saturating_mul(u64::from(segments));
         SizeClass((u64::BITS - left.leading_zeros()) as u8)
@@ -48,7 +48,7 @@ impl Bookings {
         self.total = self.total.saturating_sub(time);
     }
 
-    /// Returns whether nothing is booked.
+    /// Returns whether no time is booked.
     pub(super) fn is_empty(&self) -> bool {
         self.total == Time::ZERO
     }

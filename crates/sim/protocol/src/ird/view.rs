@@ -1,11 +1,12 @@
-//! The view that all receivers share, and what each keeps for itself.
+//! State shared by all receivers, and the state that each receiver keeps for itself.
 
 use super::bookings::{Bookings, SizeClass};
 use crate::receiver_driven::{Grants, Scheduler, TransferId};
 use std::collections::BTreeSet;
 use unrack_units::Time;
 
-/// Transfer that wants a credit, in the order of turns: the one with the least left first, of equals the oldest.
+/// Transfer that wants a credit. Wishes are ordered by turn: the transfer with the least left first; among equals, the
+/// oldest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wish {
     class: SizeClass,
@@ -17,14 +18,14 @@ pub struct Wish {
 /// State of one receiver.
 #[derive(Debug, Clone, Default)]
 pub struct Credits {
-    /// Wishes of all transfers, by sender.
+    /// Wishes of all transfers to this receiver, by sender.
     wanting: BTreeSet<(u32, Wish)>,
-    /// First wish of each sender, but for senders that had no room for it.
+    /// First wish of each sender, except for senders that had no room for it.
     open: BTreeSet<(Wish, u32)>,
-    /// Time on this receiver's link of packets that were asked for and have not arrived.
+    /// Time on this receiver's link of the packets that were requested and have not arrived.
     outstanding: Bookings,
     next_at: Time,
-    /// The latest turn found nothing that may be granted.
+    /// Whether the latest turn found no transfer to grant.
     found_none: bool,
 }
 
@@ -34,13 +35,14 @@ impl Credits {
         self.wanting.range(range).next().map(|(_, wish)| *wish)
     }
 
-    /// Notes that a sender may have room for what it had none for. Returns whether this receiver's turn waits for that.
+    /// Records that a sender may now have room for a wish that it had no room for. Returns whether this receiver's
+    /// turn waits for that.
     pub fn reopen(&mut self, sender: u32, wish: Wish) -> bool {
         self.open.insert((wish, sender));
         self.found_none
     }
 
-    /// Returns whether nothing is wanted and nothing is outstanding.
+    /// Returns whether no transfer wants a credit and no packet is outstanding.
     pub fn is_idle(&self) -> bool {
         self.wanting.is_empty() && self.open.is_empty() && self.outstanding.is_empty()
     }
@@ -69,9 +71,10 @@ impl Scheduler for Credits {
 /// Limits of credits, in time on a node's link.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Time of the packets for which a sender has credits, or credits on their way, up to which it takes another.
+    /// Maximum at a sender: it takes another credit while the packets of the credits that it has, or that are on their
+    /// way to it, take no more time than this.
     pub at_sender: Time,
-    /// Time of the packets that a receiver has outstanding, up to which it asks for more.
+    /// Maximum at a receiver: it asks for more while its outstanding packets take no more time than this.
     pub at_receiver: Time,
 }
 
@@ -85,9 +88,9 @@ pub struct GlobalView {
 
 #[derive(Debug, Clone, Default)]
 struct Sender {
-    /// Time on the sender's link of the packets whose credits were issued and not used.
+    /// Time on the sender's link of the packets whose credits were issued but not used.
     unused: Bookings,
-    /// Wishes of receivers for which there was no room.
+    /// Wishes of receivers that the sender had no room for.
     waiting: BTreeSet<(Wish, u32)>,
 }
 
@@ -98,7 +101,7 @@ struct Account {
     order: u32,
     /// Time of a packet on a node's link.
     pace: Time,
-    /// Class under which its credits are booked.
+    /// Size class under which the credits of the transfer are booked.
     class: SizeClass,
     wish: Option<Wish>,
     unused: u32,
@@ -111,8 +114,8 @@ impl GlobalView {
         GlobalView { limits, senders: vec![Sender::default(); nodes as usize], accounts: Vec::new() }
     }
 
-    /// Creates the account of a transfer. Its packets take `pace` on a node's link; `order` is the order in which it
-    /// was opened. The number may have been another transfer's before.
+    /// Creates the account of a transfer. Its packets take `pace` on a node's link. `order` is its position in the
+    /// order of opening, which decides between equals because the transfer number may have been used before.
     pub fn create(&mut self, transfer: TransferId, (sender, receiver): (u32, u32), pace: Time, order: u32) {
         let (class, wish, unused, outstanding) = (SizeClass::LEAST, None, 0, 0);
         let account = Account { sender, receiver, order, pace, class, wish, unused, outstanding };
@@ -125,7 +128,8 @@ impl GlobalView {
         }
     }
 
-    /// Notes that the state of a transfer at its receiver has changed. A turn of the receiver follows, when it may.
+    /// Records that the state of a transfer at its receiver has changed. The receiver's next turn takes the change
+    /// into account.
     pub fn update(&mut self, receiver: &mut Credits, transfer: TransferId, grants: &Grants) {
         receiver.found_none = false;
         let account = &mut self.accounts[transfer as usize];
@@ -163,14 +167,14 @@ impl GlobalView {
         }
     }
 
-    /// Returns the transfer that a receiver gives its credit now: the first whose sender has room.
+    /// Returns the transfer to which a receiver gives its credit now: the first one whose sender has room.
     pub fn choose(&mut self, receiver: &mut Credits, now: Time) -> Option<TransferId> {
         if now < receiver.next_at {
             return None;
         }
         receiver.found_none = true;
         while let Some((wish, sender)) = receiver.open.first().copied() {
-            // Nor may it ask for more of a larger transfer.
+            // If the receiver's limit forbids this transfer, it also forbids every larger one.
             if receiver.outstanding.exceeds(wish.class, self.limits.at_receiver) {
                 return None;
             }
@@ -197,7 +201,7 @@ impl GlobalView {
         self.accounts[transfer as usize].unused
     }
 
-    /// Counts all but `left` credits of a transfer as used.
+    /// Counts all credits of a transfer as used, except `left` of them.
     pub fn keep(&mut self, transfer: TransferId, left: u32) {
         let Account { sender, class, pace, unused, .. } = &mut self.accounts[transfer as usize];
         let used = unused.saturating_sub(left);
@@ -205,7 +209,7 @@ impl GlobalView {
         self.senders[*sender as usize].unused.remove(*class, *pace * u64::from(used));
     }
 
-    /// Removes the first wish for which a sender had no room and now has, and returns it with its receiver, which
+    /// Removes the first wish that a sender had no room for and now has. Returns the wish and its receiver, which
     /// takes it back by [`Credits::reopen`].
     pub fn take_waiting(&mut self, sender: u32) -> Option<(Wish, u32)> {
         let Sender { unused, waiting } = &mut self.senders[sender as usize];
@@ -216,7 +220,7 @@ impl GlobalView {
         waiting.pop_first()
     }
 
-    /// Returns whether no credit is out and no receiver waits.
+    /// Returns whether there is no unused credit and no waiting receiver.
     pub fn is_idle(&self) -> bool {
         self.senders.iter().all(|sender| sender.unused.is_empty() && sender.waiting.is_empty())
     }
@@ -265,7 +269,7 @@ mod tests {
             segment
         }
 
-        /// Uses one credit, and lets receivers that waited for its sender have their turns.
+        /// Uses one credit, and returns the turns that receivers get because they waited for its sender.
         fn send(&mut self, transfer: u32) -> Vec<u32> {
             self.view.keep(transfer, self.view.unused(transfer) - 1);
             let mut turns = Vec::new();
@@ -280,7 +284,7 @@ mod tests {
             turns
         }
 
-        /// Returns what a receiver would choose, by a look at all transfers.
+        /// Returns the transfer that a receiver should choose, found by a scan of all transfers.
         fn scan(&self, receiver: u32) -> Option<u32> {
             let class = |grants: &Grants| SizeClass::new(grants.remaining(), PACE);
             let sum = |filter: &dyn Fn(u32, u32) -> bool, most: SizeClass, count: &dyn Fn(usize) -> u32| {
@@ -312,12 +316,12 @@ mod tests {
             rack.grant(chosen);
         }
         assert_eq!((rack.choose(9), rack.choose(10)), (None, None));
-        // A smaller transfer has room, and so has one to another sender.
+        // A smaller transfer has room, and so has a transfer to another sender.
         rack.open(0, 9, 2);
         assert_eq!(rack.choose(9), Some(10));
         rack.open(11, 10, 50);
         assert_eq!(rack.choose(10), Some(11));
-        // The receiver whose turn it was is told first, once.
+        // The receiver whose turn it was is notified first, and only once.
         rack.grant(10);
         assert!(rack.send(10).is_empty());
         assert_eq!(rack.choose(9), Some(10));
@@ -350,8 +354,8 @@ mod tests {
     }
 
     proptest! {
-        /// A turn gives what a look at all transfers gives, whatever happened before; a receiver waits only if nothing
-        /// can be given; and in the end all accounts are empty.
+        /// Whatever happened before, a turn chooses the same transfer as a scan of all transfers would. A receiver
+        /// waits only if it can grant nothing. In the end all accounts are empty.
         #[test]
         fn a_turn_is_that_of_a_scan(
             at_sender in 0u64..9, at_receiver in 0u64..9,
@@ -371,7 +375,7 @@ mod tests {
                         scanned.map(|transfer| rack.grant(transfer));
                     }
                     (3, Some(number)) if rack.view.unused(number as u32) > 0 => drop(rack.send(number as u32)),
-                    // What was sent arrives, in any order; or is lost.
+                    // Packets that were sent arrive in any order, or are lost.
                     (4, Some(number)) if rack.view.unused(number as u32) == 0 => {
                         let grants = &mut rack.transfers[number].2;
                         grants.arrive(segments % grants.segments());
@@ -384,7 +388,7 @@ mod tests {
                     _ => {}
                 }
                 for receiver in 0..nodes {
-                    // Whoever waits has nothing, but for what came after its turn.
+                    // A waiting receiver has nothing to grant, except for transfers that arrived after its turn.
                     let Credits { found_none, open, .. } = &rack.receivers[receiver as usize];
                     let misses_none = !found_none || !open.is_empty() || rack.scan(receiver).is_none();
                     prop_assert!(misses_none);

@@ -1,7 +1,7 @@
-//! Coupled congestion controls of subflows: together they take no more from a bottleneck than one TCP would, and they
-//! move traffic away from congested paths.
+//! Coupled congestion controls of subflows. Together, the subflows take no more from a bottleneck than one TCP
+//! connection would, and they move traffic away from congested paths.
 //!
-//! Slow start and the reaction to loss are TCP's (RFC 6356 §3); the increase in congestion avoidance depends on all
+//! Slow start and the reaction to loss are TCP's (RFC 6356 §3). The increase in congestion avoidance depends on all
 //! subflows of the connection ([`increase`]).
 
 use super::Coupling;
@@ -14,20 +14,20 @@ pub struct Coupled {
     cwnd: f64,
     /// Slow-start threshold, in segments.
     ssthresh: f64,
-    /// Segment up to which all must be acknowledged before the window is cut again.
+    /// Segment up to which all segments must be acknowledged before the window may be cut again.
     cut_until: u32,
     /// Growth of the window for each segment acknowledged in congestion avoidance.
     increase: f64,
     /// Smoothed round-trip time (rtt_i of RFC 6356, SRTT of RFC 6298), in seconds; 0 before the first sample.
     rtt: f64,
-    /// Segments acknowledged between the last two losses, and since the last: l_1r and l_2r of OLIA §2.2.
+    /// Segments acknowledged between the last two losses, and since the last loss: l_1r and l_2r of OLIA §2.2.
     l_1: f64,
     l_2: f64,
 }
 
 /// Least window after a cut, in segments (RFC 5681 §3.1 eq. 4).
 const MIN_WINDOW: f64 = 2.0;
-/// Least window while it shrinks without a loss, in segments (OLIA's increase may be negative).
+/// Lower bound of the window when it shrinks without a loss, in segments, because OLIA's increase may be negative.
 const LEAST: f64 = 1.0;
 
 impl Coupled {
@@ -49,7 +49,7 @@ impl Coupled {
         self.rtt
     }
 
-    /// Returns whether the window grows by every acknowledged segment, and not by the coupled increase.
+    /// Returns whether the window grows by every acknowledged segment instead of by the coupled increase.
     pub(super) fn is_in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
@@ -58,13 +58,14 @@ impl Coupled {
         self.increase = increase;
     }
 
-    /// Updates the smoothed round-trip time (RFC 6298 §2.3); the first sample replaces it.
+    /// Updates the smoothed round-trip time (RFC 6298 §2.3). The first sample sets it.
     fn sample(&mut self, rtt: Time) {
         let rtt = rtt.as_ps() as f64 * 1e-12;
         self.rtt = if self.rtt == 0.0 { rtt } else { 0.875 * self.rtt + 0.125 * rtt };
     }
 
-    /// Returns l_r of OLIA §2.2: the larger of the segments between the last two losses and since the last.
+    /// Returns l_r of OLIA §2.2: the larger of two numbers of segments, those between the last two losses and those
+    /// since the last loss.
     fn l(&self) -> f64 {
         self.l_1.max(self.l_2)
     }
@@ -115,7 +116,7 @@ impl CongestionControl for Coupled {
     }
 }
 
-/// Returns the growth of the window of subflow `of` for a segment acknowledged in congestion avoidance.
+/// Returns how much the window of subflow `of` grows for each segment acknowledged in congestion avoidance.
 pub(super) fn increase<'a>(
     coupling: Coupling,
     all: impl Iterator<Item = &'a Coupled> + Clone,
@@ -142,8 +143,8 @@ pub(super) fn increase<'a>(
     }
 }
 
-/// Returns alpha_r of OLIA §2.2, which moves window from the paths with the largest windows to the best paths with
-/// smaller ones.
+/// Returns alpha_r of OLIA §2.2, which shifts window from the paths with the largest windows to the best of the other
+/// paths.
 fn olia_alpha<'a>(all: impl Iterator<Item = &'a Coupled> + Clone, of: &Coupled) -> f64 {
     let quality = |one: &Coupled| one.l().powi(2) / one.rtt;
     let (best, most) =
@@ -187,8 +188,8 @@ mod tests {
 
     #[test]
     fn equal_subflows_grow_together_as_one() {
-        // n subflows of window w and one round trip: alpha = n w (w/r^2) / (n w/r)^2 = 1/n, and each grows by
-        // w alpha / (n w) = 1/n^2 in a round trip; OLIA: by w (w/r^2) / (n w/r)^2, the same.
+        // n subflows with window w and one round trip each: alpha = n w (w/r^2) / (n w/r)^2 = 1/n, so each grows by w
+        // alpha / (n w) = 1/n^2 in a round trip. OLIA grows by w (w/r^2) / (n w/r)^2, which is the same.
         for coupling in [Coupling::Lia, Coupling::Olia] {
             let all: Vec<_> = (0..4).map(|_| subflow(10.0, 1e-4, 50.0)).collect();
             let in_a_round_trip = of(coupling, &all, 2) * 10.0;
@@ -198,18 +199,18 @@ mod tests {
 
     #[test]
     fn linked_increases_by_hand() {
-        // Windows 10 and 30, round trips 1 and 3: total 40, best 10/1, (10 + 10)^2 = 400: alpha = 1.
+        // Windows 10 and 30, round trips 1 and 3: the total is 40, the best 10/1, and (10 + 10)^2 = 400, so alpha = 1.
         let all = [subflow(10.0, 1.0, 0.0), subflow(30.0, 3.0, 0.0)];
         assert!((of(Coupling::Lia, &all, 0) - 1.0 / 40.0).abs() < 1e-12);
         assert!((of(Coupling::Lia, &all, 1) - 1.0 / 40.0).abs() < 1e-12);
-        // Never more than a single TCP: 1 / cwnd_i.
+        // The increase is never larger than that of a single TCP, 1 / cwnd_i.
         let all = [subflow(1000.0, 0.1, 0.0), subflow(1.0, 0.01, 0.0)];
         assert!((0..2).all(|n| of(Coupling::Lia, &all, n) <= 1.0 / all[n].cwnd));
     }
 
     #[test]
     fn opportunism_moves_window_to_the_best_path() {
-        // The first is best by far (it loses less), the second has the larger window.
+        // The first subflow is the best by far because it loses less; the second has the larger window.
         let all = [subflow(10.0, 1.0, 1000.0), subflow(30.0, 1.0, 10.0)];
         // 10 / 40^2 + (1/2) / 10;  30 / 40^2 - (1/2) / 30.
         assert!((of(Coupling::Olia, &all, 0) - (10.0 / 1600.0 + 0.05)).abs() < 1e-12);

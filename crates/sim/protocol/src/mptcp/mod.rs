@@ -1,13 +1,13 @@
-//! Multipath TCP (RFC 8684): one stream of data over several subflows, each a TCP of its own.
+//! Multipath TCP (RFC 8684): one stream of data over several subflows, each of which is a TCP connection.
 //!
-//! The unit is the segment, as in [`crate::tcp`]. Data segments are numbered from 0; a subflow numbers its own
-//! segments, and each of its packets says which data segment it carries (RFC 8684 §3.3: the mapping). A lost segment is
-//! sent again by its subflow; the segments that a timed-out subflow has in flight are also sent by another.
-//! Acknowledgements of subflows also say up to where data has arrived.
+//! The unit is the segment, as in [`crate::tcp`]. Data segments are numbered from 0. A subflow has its own numbers for
+//! its segments, and each of its packets names the data segment that it carries (RFC 8684 §3.3: the mapping). A
+//! subflow sends its lost segments again; if a subflow times out, another subflow also sends the segments that it has
+//! in flight. Acknowledgements of subflows also name the data segment up to which all data has arrived.
 //!
-//! A driver uses both ends as it uses TCP's ([`SendingEnd`](crate::tcp::SendingEnd),
-//! [`ReceivingEnd`](crate::tcp::ReceivingEnd)), arms a timer for each subflow, and says which subflows have room on
-//! their link when it polls for a segment.
+//! A driver uses the two ends as it uses TCP's ([`SendingEnd`](crate::tcp::SendingEnd),
+//! [`ReceivingEnd`](crate::tcp::ReceivingEnd)). It arms a timer for each subflow, and when it polls for a segment, it
+//! passes the set of subflows whose links have room.
 //!
 // Departure: subflows are open when the connection is created: no MP_CAPABLE, no MP_JOIN, no addresses announced, as
 // there is no SYN in `crate::tcp`. The receiver's window is unlimited (RFC 8684 §3.3.5 shares one among subflows).

@@ -1,5 +1,5 @@
-//! Two ends in virtual time, joined by a link for each subflow that delays, drops and fails as told; and the properties
-//! that both ends must keep whatever the links do.
+//! Test harness: two ends in virtual time, joined by one configurable link per subflow, which delays, drops and fails;
+//! and the properties that the ends must keep whatever the links do.
 
 use super::*;
 use crate::tcp::{Ack, ReceivingEnd, Segment, SendingEnd};
@@ -18,7 +18,7 @@ struct Link {
     queue: u64,
     /// Probability of a loss in thousandths, both ways.
     drop: u64,
-    /// Time from which the link loses everything.
+    /// Time from which on the link loses every packet.
     dies: Time,
 }
 
@@ -69,7 +69,7 @@ impl Pair {
         }
     }
 
-    /// Runs until the sender is done. Returns when that is.
+    /// Runs until the sender is done. Returns the time at that point.
     fn run(&mut self) -> Time {
         self.poll();
         while !self.sender.is_done() {
@@ -130,7 +130,7 @@ impl Pair {
     }
 
     fn gets_over(&mut self, link: &Link) -> bool {
-        // SplitMix64's step and first mix alone.
+        // Only the step and the first mixing round of SplitMix64.
         self.seed = self.seed.wrapping_add(GOLDEN_GAMMA);
         let drawn = (self.seed ^ (self.seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32;
         self.now < link.dies && (link.drop == 0 || drawn % 1000 >= link.drop)
@@ -155,7 +155,8 @@ fn four_links_carry_as_much_as_four() {
     for how in ALL {
         let time = |links: usize| Pair::new(params(how), vec![LINK; links], 40_000, 1).run().as_ps() as f64;
         let gain = time(1) / time(4);
-        // Separate links, each with a queue above a bandwidth-delay product: nothing limits the gain.
+        // The links are separate, and each queue holds more than a bandwidth-delay product, so that nothing limits the
+        // gain.
         assert!((3.0..4.01).contains(&gain), "{how:?}: {gain}");
     }
 }
@@ -165,8 +166,8 @@ fn the_shortest_round_trip_is_preferred() {
     let links = vec![Link { delay: Time::from_us(100), ..LINK }, LINK];
     let mut pair = Pair::new(params(ALL[0]), links, 20, 1);
     pair.run();
-    // Ten segments fit into a window; no round trip is known before the first acknowledgement, and then the second
-    // link's is.
+    // Ten segments fit into a window. No round-trip time is known before the first acknowledgement, and then only that
+    // of the second link.
     assert_eq!(pair.sent, [10, 10]);
     let links = vec![Link { delay: Time::from_us(100), ..LINK }, LINK];
     let mut pair = Pair::new(params(ALL[0]), links, 2_000, 1);
@@ -181,7 +182,7 @@ fn what_a_dead_link_had_goes_by_another() {
         let mut pair = Pair::new(params(how), links, 5_000, 1);
         let time = pair.run();
         assert!(!pair.sender.has_given_up() && pair.handed_on == 5_000, "{how:?}");
-        // 5 ms by one link, and the time until that was noticed.
+        // 5 ms on one link, plus the time until the failure was noticed.
         assert!(time < Time::from_us(8_000), "{how:?}: {time}");
     }
 }

@@ -14,7 +14,7 @@ pub enum Coupling {
     Lia,
     /// Opportunistic linked increases (Khalili et al., CoNEXT 2012; draft-khalili-mptcp-congestion-control-05).
     Olia,
-    /// Uncoupled: each subflow runs Reno, as if it were a connection of its own. Linux does the same.
+    /// Uncoupled: each subflow runs Reno as if it were a separate connection. Linux does the same.
     Uncoupled,
 }
 
@@ -22,10 +22,10 @@ pub enum Coupling {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduler {
-    /// Subflow with the shortest round trip.
+    /// The subflow with the shortest round trip first.
     #[default]
     MinRtt,
-    /// Subflows in turn.
+    /// The subflows in turn.
     RoundRobin,
 }
 
@@ -37,7 +37,8 @@ pub struct Params {
     pub coupling: Coupling,
     /// Scheduler of new data. Default `min-rtt`.
     pub scheduler: Scheduler,
-    /// Subflows of a connection between racks. Default: as many as a host has NICs (DRack §4.3: one for each vNIC).
+    /// Subflows of a connection between racks. Default: the number of NICs of a host (DRack §4.3: one subflow for each
+    /// vNIC).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subflows: Option<u32>,
     /// Segments that a new subflow may send at once. Default 10 (RFC 6928 §2).
@@ -46,12 +47,12 @@ pub struct Params {
     pub min_rto: Time,
     /// Largest retransmission timeout. Default 60 s (RFC 6298 §2.5).
     pub max_rto: Time,
-    /// Whether messages share connections and the state that these have learned. Default: a connection for each
-    /// message.
+    /// Whether messages share connections, and with them the learned state of a connection. Default: each message
+    /// opens a connection.
     #[schemars(extend("x-unhashed" = "default"))]
     pub connections: Connections,
-    /// Whether a lost tail is probed for after two round trips, before the retransmission timer runs out (RFC 8985 §7),
-    /// as Linux does. Default: it waits for the timer.
+    /// Whether a lost tail is probed for after two round trips, before the retransmission timer expires (RFC 8985 §7),
+    /// as Linux does. Default: a lost tail waits for the timer.
     #[schemars(extend("x-unhashed" = "default"))]
     pub tail_loss_probe: bool,
 }
@@ -72,7 +73,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Returns the retransmission timeouts in a network of this unloaded round-trip time.
+    /// Returns the retransmission timeouts for a network with this unloaded round-trip time.
     pub fn timeouts(&self, rtt: Time) -> Timeouts {
         Timeouts::known(rtt, self.min_rto, self.max_rto).with_probes(self.tail_loss_probe)
     }

@@ -1,4 +1,4 @@
-//! Reassembly: segments of all subflows, put into the order of the data.
+//! Reassembly: the segments of all subflows are put into the order of the data.
 
 use super::Dss;
 use crate::tcp::{self, Ack, Reassembly, ReceivingEnd, Segment};
@@ -9,14 +9,14 @@ use unrack_units::Time;
 #[derive(Debug, Clone)]
 pub struct Receiver {
     subflows: Vec<Subflow>,
-    /// Data segments that have left their subflows.
+    /// Data segments that have been taken from their subflows.
     data: Reassembly,
 }
 
 #[derive(Debug, Clone)]
 struct Subflow {
     receiver: tcp::Receiver,
-    /// Data of segments that arrived out of order, by the subflow's own number.
+    /// Data segments that arrived out of order, by their number in the subflow.
     early: BTreeMap<u32, u32>,
 }
 
@@ -41,7 +41,7 @@ impl ReceivingEnd for Receiver {
         let before = self.data.next();
         let in_turn = receiver.next();
         receiver.handle_segment(now, segment, marked);
-        // As in Linux, data leaves a subflow in the subflow's order.
+        // Data is taken from a subflow in the order of the subflow, as in Linux.
         if segment.number == in_turn {
             let mut reached = data;
             loop {

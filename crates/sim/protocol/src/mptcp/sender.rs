@@ -1,4 +1,4 @@
-//! The sending half: the choice of subflow for each segment.
+//! Sending half of a connection: the choice of a subflow for each segment.
 
 use super::coupled::{Coupled, increase};
 use super::{Params, Scheduler, Subflows};
@@ -6,18 +6,19 @@ use crate::tcp::{self, Ack, Segment, SendingEnd, StreamSignal, SubflowSet, Timeo
 use std::collections::VecDeque;
 use unrack_units::Time;
 
-/// Sends the segments of one stream by several subflows, each until it is acknowledged: see [`SendingEnd`].
+/// Sends the segments of one stream by several subflows, and repeats each until it is acknowledged; see
+/// [`SendingEnd`].
 #[derive(Debug, Clone)]
 pub struct Sender {
     params: Params,
     subflows: Vec<Subflow>,
-    /// Data segments of the stream, given to a subflow, and known to have arrived.
+    /// Numbers of data segments: in the stream, given to a subflow, and known to have arrived.
     total: u32,
     given: u32,
     acknowledged: u32,
-    /// Data segments that a timed-out subflow has in flight, and that subflow: to be sent by another.
+    /// Data segments that a timed-out subflow has in flight, each with that subflow. Another subflow should send them.
     stranded: VecDeque<(u32, u32)>,
-    /// Subflows that timed out, and that nothing has been heard of since.
+    /// Subflows that timed out and from which no acknowledgement has come since.
     stale: Subflows,
     /// Next subflow in round robin.
     turn: u32,
@@ -27,22 +28,23 @@ pub struct Sender {
 #[derive(Debug, Clone)]
 struct Subflow {
     sender: tcp::Sender<Coupled>,
-    /// Data segment in each of the subflow's segments.
+    /// Data segment that each of the subflow's segments carries.
     carries: Vec<u32>,
 }
 
-/// A connection between one stream and the next.
+/// State of a connection between one stream and the next.
 #[derive(Debug, Clone)]
 pub struct Resting {
     subflows: Vec<tcp::Resting<Coupled>>,
     turn: u32,
 }
 
-/// Data sequence signal (RFC 8684 §3.3), and the subflow of the packet that it is in.
+/// Data sequence signal (RFC 8684 §3.3), and the subflow of the packet that contains it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dss {
     pub subflow: u32,
-    /// Data segment that a segment carries (the mapping); in an acknowledgement, the next one expected (the data ACK).
+    /// In a segment, the data segment that it carries (the mapping); in an acknowledgement, the next data segment
+    /// expected (the data ACK).
     pub data: u32,
 }
 
@@ -88,12 +90,12 @@ impl Sender {
         }
     }
 
-    /// Returns whether a subflow may take new data: not if it is stale and others are not.
+    /// Returns whether a subflow may take new data. A stale subflow may not, unless all are stale.
     fn is_sound(&self, subflow: u32) -> bool {
         !self.stale.has(subflow) || self.stale == self.subflows()
     }
 
-    /// Records that all data below `data_next` has arrived, as any packet from the other end may say.
+    /// Records that all data below `data_next` has arrived. Any packet from the other end may report this.
     fn handle_data_ack(&mut self, data_next: u32) {
         // RFC 8684 §3.3.2: data that was not sent cannot be acknowledged.
         if data_next <= self.given {
@@ -109,7 +111,8 @@ impl Sender {
         Some((segment, Dss { subflow, data: place.carries[segment.number as usize] }))
     }
 
-    /// Returns the next data segment, stranded ones first, and the subflow that should not take it.
+    /// Returns the next data segment, stranded ones first. For a stranded one, also returns the subflow that should
+    /// not take it.
     fn next_data(&mut self) -> Option<(u32, Option<u32>)> {
         while let Some((data, from)) = self.stranded.front().copied() {
             if data >= self.acknowledged && self.stale.has(from) {
@@ -120,7 +123,7 @@ impl Sender {
         (self.given < self.total).then_some((self.given, None))
     }
 
-    /// Returns the scheduler's choice among those of `open` that may send.
+    /// Returns the subflow that the scheduler chooses among those of `open` that may send.
     fn choose(&mut self, open: Subflows) -> Option<u32> {
         let count = self.subflows.len() as u32;
         let (scheduler, turn) = (self.params.scheduler, self.turn);
@@ -143,8 +146,8 @@ impl SendingEnd for Sender {
     type Signal = Dss;
     type Resting = Resting;
 
-    /// Returns the connection for another stream; segments of this stream in flight count as arrived. `None` if a
-    /// subflow timed out and nothing has been heard of it since.
+    /// Returns the connection for another stream. Segments of this stream that are in flight count as arrived. Returns
+    /// `None` if a subflow timed out and no acknowledgement has come from it since.
     fn rest(&self) -> Option<Resting> {
         let subflows = || self.subflows.iter().map(|subflow| subflow.sender.rest()).collect();
         self.stale.is_empty().then(|| Resting { subflows: subflows(), turn: self.turn })
@@ -158,7 +161,7 @@ impl SendingEnd for Sender {
     fn has_given_up(&self) -> bool {
         self.subflows.iter().all(|subflow| subflow.sender.has_given_up())
     }
-    /// Returns the number of segments that their subflow sent again.
+    /// Returns the number of segments that were sent again by the same subflow.
     fn retransmissions(&self) -> u32 {
         self.retransmissions
     }
@@ -200,7 +203,8 @@ impl SendingEnd for Sender {
         if self.stale.is_empty() {
             return Subflows::only(number);
         }
-        // Which data is stranded, and which subflow may take it, depends on the stale subflows.
+        // The stale subflows decide which data is stranded and which subflow may take it, so all subflows may have
+        // something to send.
         self.stale.set(number, self.stale.has(number) && sender.acknowledged() == before);
         self.subflows()
     }
@@ -213,10 +217,10 @@ impl SendingEnd for Sender {
         let before = subflow.sender.timeouts();
         subflow.sender.handle_timeout(now);
         if subflow.sender.timeouts() == before && !subflow.sender.has_given_up() {
-            // A probe.
+            // The timeout was that of a probe.
             return;
         }
-        // RFC 8684 §3.3.6: segments in flight may also go by another subflow; once.
+        // RFC 8684 §3.3.6: the segments in flight may also be sent by another subflow, but only once.
         if !self.stale.has(number) {
             self.stale.set(number, true);
             let under_way = subflow.sender.acknowledged() as usize..;

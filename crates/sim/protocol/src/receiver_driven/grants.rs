@@ -5,23 +5,23 @@ use crate::silence::Silence;
 use crate::turns::TurnIndex;
 use unrack_units::Time;
 
-/// Segments of a transfer that have arrived, and those that were granted and have not.
+/// Segments of a transfer that have arrived, and segments that were granted but have not arrived yet.
 #[derive(Debug, Clone)]
 pub struct Grants {
     segments: u32,
     arrived: SegmentSet,
     outstanding: SegmentSet,
-    /// Segments before this one needed no grant; 0 once they were taken as lost.
+    /// Segments before this one needed no grant. 0 once those segments count as lost.
     unasked_end: u32,
     /// Outstanding segments that needed no grant.
     unasked: u32,
-    /// Next segment to grant: all before it have arrived or are outstanding.
+    /// Next segment to grant. All segments before it have arrived or are outstanding.
     cursor: u32,
-    /// One past the latest segment that arrived of those granted since the last [`Grants::expire`].
+    /// One past the highest segment that has arrived, among those granted since the last [`Grants::expire`].
     reached: u32,
-    /// Segments that are outstanding and before the latest that arrived.
+    /// Number of outstanding segments that come before the highest one that arrived.
     overtaken: u32,
-    /// Timeouts since a segment last arrived while others were granted.
+    /// Timeouts since the last arrival of a segment while others were granted.
     silence: Silence,
     steady: u32,
     given_up: bool,
@@ -30,9 +30,9 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// Creates the state of a transfer whose first `unasked` segments are under way without a grant. `order` is the
-    /// order in which it was opened, `salt` that of its [`Silence`].
-    /// Of timeouts in a row, the first `steady` are alike.
+    /// Creates the state of a transfer whose first `unasked` segments are in flight without a grant. `order` is the
+    /// position of the transfer in the order of opening. `salt` seeds its [`Silence`], and the first `steady` timeouts
+    /// in a row have the same length.
     pub fn new(segments: u32, unasked: u32, order: u32, (salt, steady): (u32, u32)) -> Grants {
         let mut outstanding = SegmentSet::new(segments);
         let cursor = unasked.min(segments);
@@ -71,7 +71,7 @@ impl Grants {
         self.remaining() == 0
     }
 
-    /// Returns whether the receiver wants no more of it: all has arrived, or the receiver has given up.
+    /// Returns whether the receiver wants no more segments, because all have arrived or because it has given up.
     pub fn is_over(&self) -> bool {
         self.is_complete() || self.given_up
     }
@@ -81,12 +81,13 @@ impl Grants {
         self.given_up
     }
 
-    /// Returns whether grants have brought nothing for long: transfers that make progress go before it.
+    /// Returns whether grants have had no effect for so long that transfers that make progress should take precedence.
     pub fn is_silent(&self) -> bool {
         self.silence.is_long()
     }
 
-    /// Returns the size that a scheduler with preference for small transfers uses; `None` if nothing is left to grant.
+    /// Returns the size by which a scheduler that prefers small transfers ranks this one; `None` if nothing is left to
+    /// grant.
     pub fn size(&self) -> Option<u32> {
         let size = if self.is_silent() { u32::MAX } else { self.remaining() };
         self.is_pending().then_some(size)
@@ -102,7 +103,8 @@ impl Grants {
         self.unasked > 0
     }
 
-    /// Returns how many outstanding segments have not been overtaken by later ones: the others are overdue.
+    /// Returns how many outstanding segments have not been overtaken by later ones. The overtaken segments are
+    /// overdue.
     pub fn unanswered(&self) -> u32 {
         self.outstanding.count() - self.overtaken
     }
@@ -114,7 +116,7 @@ impl Grants {
 
     /// Records the arrival of a segment. Returns whether it had not arrived before.
     pub fn arrive(&mut self, segment: u32) -> bool {
-        // A segment that was given up and comes late says nothing of the later grants.
+        // The late arrival of a segment that already counted as lost proves nothing about later grants.
         let was_outstanding = self.outstanding.remove(segment);
         self.unasked -= u32::from(was_outstanding && segment < self.unasked_end);
         if was_outstanding && segment >= self.reached {
@@ -144,8 +146,8 @@ impl Grants {
         Some(segment)
     }
 
-    /// Expires the outstanding grants after [`Grants::timeout`] without an arrival, unless the receiver gives up. Where
-    /// nothing was granted, the timeout does not count, since nothing could arrive.
+    /// Expires the outstanding grants after [`Grants::timeout`] without an arrival, unless the receiver gives up. If
+    /// no grant was outstanding, the timeout does not count, because no segment could arrive.
     pub fn handle_timeout(&mut self, timeout: Time) {
         if self.outstanding() > 0 {
             self.given_up = self.silence.handle_timeout(timeout, self.steady).is_none();
@@ -153,12 +155,12 @@ impl Grants {
         self.expire();
     }
 
-    /// Returns how long to wait for an arrival, where `timeout` is the first wait.
+    /// Returns how long to wait for an arrival. `timeout` is the length of the first wait.
     pub fn timeout(&self, timeout: Time) -> Time {
         self.silence.timeout(timeout, self.steady)
     }
 
-    /// Takes all outstanding segments as lost: they are to be granted again.
+    /// Considers all outstanding segments lost, so that they will be granted again.
     pub fn expire(&mut self) {
         self.outstanding.clear();
         (self.cursor, self.reached, self.overtaken) = (0, 0, 0);
@@ -181,7 +183,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Each segment is always exactly one of: arrived, outstanding, to be granted.
+        /// Each segment is always in exactly one state: arrived, outstanding, or still to be granted.
         #[test]
         fn no_segment_is_lost_or_granted_twice(
             segments in 1u32..150, unasked in 0u32..20, steps in prop::collection::vec(0u32..400, 0..300),

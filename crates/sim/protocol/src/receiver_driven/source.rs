@@ -1,35 +1,35 @@
-//! The sending side of one transfer.
+//! Sending side of one transfer.
 
 use crate::segments::SegmentSet;
 use crate::silence::Silence;
 use std::collections::VecDeque;
 use unrack_units::Time;
 
-/// Sends its first segments without a grant, then granted segments, in the order of grants.
+/// Sender that sends its first segments without a grant, and then granted segments in the order of their grants.
 #[derive(Debug, Clone)]
 pub struct GrantedSender {
     segments: u32,
-    /// Segments that need no grant and were not sent yet.
+    /// Segments that need no grant and have not been sent yet.
     unasked: std::ops::Range<u32>,
     granted: VecDeque<Granted>,
-    /// First segment that was never granted, nor any after it.
+    /// First segment that was never granted; none after it was granted either.
     new: u32,
     /// Segments sent at least once.
     sent: SegmentSet,
     expiry: Option<Expiry>,
-    /// Time by which everything allowed until now could have been sent.
+    /// Time by which all segments allowed so far could have been sent.
     allowed_until: Time,
-    /// Time of the next timeout, if nothing is heard before.
+    /// Time of the next timeout, if the receiver does not send anything before.
     deadline: Time,
     timeout: Time,
-    /// Timeouts since the receiver was last heard of, in which it was told of the transfer again.
+    /// Timeouts since the receiver last sent anything; at each of them, the transfer was announced again.
     silence: Silence,
     done: bool,
     given_up: bool,
 }
 
-/// Lifetime of a grant: `after`, counted from when it has come and everything allowed before could have been sent, at
-/// one segment per `pace`.
+/// Lifetime of a grant. It lasts `after`, counted from when the grant has arrived and all segments allowed before
+/// could have been sent, at one segment per `pace`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expiry {
     pub after: Time,
@@ -47,16 +47,16 @@ struct Granted {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Send {
     pub segment: u32,
-    /// Rank of its grant. `None` if it needed none.
+    /// Rank that the grant gave it. `None` if it needed no grant.
     pub rank: Option<u8>,
-    /// True if it had been sent before.
+    /// Whether it had been sent before.
     pub again: bool,
 }
 
 impl GrantedSender {
-    /// Creates the source of a transfer of `segments` segments, of which the first `unasked` need no grant. A grant
-    /// that is not used by its `expiry`, if there is one, is lost. After `timeout` without a word from the receiver, it
-    /// has to be told again. `salt` is that of its [`Silence`].
+    /// Creates the source of a transfer of `segments` segments, of which the first `unasked` need no grant. If there
+    /// is an `expiry`, grants that are not used by then are lost. If the receiver sends nothing for `timeout`, the
+    /// transfer has to be announced again. `salt` seeds its [`Silence`].
     pub fn new(
         segments: u32,
         unasked: u32,
@@ -94,7 +94,7 @@ impl GrantedSender {
         self.granted.len() as u32
     }
 
-    /// Returns whether the receiver wants no more of it, or the sender has given up.
+    /// Returns whether the receiver wants no more segments, or the sender has given up.
     pub fn is_done(&self) -> bool {
         self.done
     }
@@ -150,7 +150,7 @@ impl GrantedSender {
         self.granted.push_back(Granted { segment, rank, until });
     }
 
-    /// Ends the transfer: the receiver has it all, or has given up.
+    /// Ends the transfer, because the receiver has all segments or has given up.
     pub fn handle_done(&mut self) {
         self.done = true;
         self.granted.clear();
@@ -161,8 +161,8 @@ impl GrantedSender {
         (!self.done).then_some(self.deadline)
     }
 
-    /// Handles a timeout. Returns whether the receiver is to be told of the transfer again: not while there is
-    /// something to send. The timeout doubles each time it was told in vain.
+    /// Handles a timeout. Returns whether to announce the transfer to the receiver again, which is not done while
+    /// there is something to send. The timeout doubles after each announcement that gets no answer.
     pub fn handle_timeout(&mut self, now: Time) -> bool {
         if self.done || now < self.deadline {
             return false;
@@ -218,11 +218,11 @@ mod tests {
         assert!(source.handle_timeout(TIMEOUT));
         source.handle_grant(Time::from_us(11), 0, 1);
         source.handle_grant(Time::from_us(12), 1, 1);
-        // After a first timeout, waits are longer by up to a half.
+        // After the first timeout, waits are longer by up to a half.
         let next = source.poll_timeout().unwrap();
         assert!((Time::from_us(22)..Time::from_us(27)).contains(&next), "{next}");
         assert_eq!(segments(&mut source, Time::from_us(14)), [1]);
-        // Three grants at once: the third could not be used before two microseconds had passed.
+        // Three grants arrive at once, therefore the third could not be used before two microseconds had passed.
         (2..5).for_each(|segment| source.handle_grant(Time::from_us(20), segment, 1));
         assert_eq!(segments(&mut source, Time::from_us(24)), [4]);
     }

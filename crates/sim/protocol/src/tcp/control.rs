@@ -1,4 +1,4 @@
-//! Congestion control: the contract between a sender and the owner of its window.
+//! Congestion control: the interface between a sender and the algorithm that owns its window.
 
 use unrack_units::Time;
 
@@ -13,12 +13,12 @@ pub struct Acked {
     pub una: u32,
     /// First segment not yet sent (SND.NXT of RFC 9293).
     pub next: u32,
-    /// True if the window may grow: not on selective acknowledgements alone (RFC 5681 §3.2 step 1), nor while holes are
-    /// filled (RFC 6675 §5), nor when the window was not the limit in the last round trip, because the sender's own
-    /// link is the bottleneck (RFC 7661 §4.4).
+    /// Whether the window may grow. It may not grow on selective acknowledgements alone (RFC 5681 §3.2 step 1), nor
+    /// while holes are filled (RFC 6675 §5), nor if the window was not the limit in the last round trip because the
+    /// sender's own link is the bottleneck (RFC 7661 §4.4).
     pub may_grow: bool,
     pub now: Time,
-    /// Round-trip time: since the acknowledged copy of the segment was sent.
+    /// Round-trip time, counted from when the acknowledged copy of the segment was sent.
     pub rtt: Time,
 }
 
@@ -45,16 +45,16 @@ pub struct IdlePeriod {
     pub now: Time,
     /// Time since the connection last sent a segment.
     pub time: Time,
-    /// Retransmission timeouts that passed meanwhile.
+    /// Number of retransmission timeouts that fit into the period.
     pub timeouts: u32,
     /// Segments that the connection could send when it was new (IW of RFC 5681 §2).
     pub initial_window: u32,
 }
 
 impl IdlePeriod {
-    /// Shrinks a window after a pause. RFC 5681 §4.1 starts again with the initial window after one timeout. Here, as
-    /// in Linux and RFC 2861 before, the window is halved for each timeout, and slow start leads back to three quarters
-    /// of what it was.
+    /// Shrinks a window after a pause. RFC 5681 §4.1 starts again with the initial window after one timeout. Here the
+    /// window is halved for each timeout, as in Linux and before it in RFC 2861, and slow start then leads back to
+    /// three quarters of the former window.
     pub fn shrink(&self, cwnd: &mut f64, ssthresh: &mut f64) {
         if self.timeouts == 0 {
             return;
@@ -65,7 +65,7 @@ impl IdlePeriod {
     }
 }
 
-/// Congestion control: owns the window, and is told of every acknowledgement and loss.
+/// Congestion control algorithm. It owns the window, and its sender reports every acknowledgement and loss to it.
 pub trait CongestionControl {
     /// Returns the congestion window (cwnd of RFC 5681 §2) in whole segments: how many may be in flight.
     fn cwnd(&self) -> u32;
@@ -79,6 +79,7 @@ pub trait CongestionControl {
     /// Handles a retransmission timeout.
     fn handle_timeout(&mut self, lost: Outstanding);
 
-    /// Prepares for another stream on the connection, after all has arrived: segments are numbered from 0 again.
+    /// Prepares for another stream on the connection after all segments have arrived. Segments are numbered from 0
+    /// again.
     fn resume(&mut self, pause: &IdlePeriod);
 }

@@ -1,8 +1,8 @@
-//! The two ends of a stream as a driver knows them, whether the stream has one subflow (TCP) or several
+//! The two ends of a stream as a driver sees them, whether the stream has one subflow (TCP) or several
 //! ([`crate::mptcp`]).
 //!
-//! Subflows are numbered from 0. Everything about a single subflow is decided at compile time: its sets are a bit, and
-//! its packets say nothing beside TCP's header.
+//! Subflows are numbered from 0. A stream with a single subflow costs nothing extra, because the compiler resolves
+//! everything about it: a set of its subflows is one bit, and its packets carry nothing beyond TCP's header.
 
 use super::{Ack, CongestionControl, Receiver, Resting, Segment, Sender};
 use unrack_units::Time;
@@ -22,12 +22,12 @@ pub trait SubflowSet: Copy + Default + Iterator<Item = u32> {
     fn set(&mut self, subflow: u32, is_in: bool);
 }
 
-/// Words of a packet about the stream, beside TCP's header, which is about its subflow.
+/// Fields of a packet that concern the stream. They come in addition to TCP's header, which concerns the subflow.
 pub trait StreamSignal: Copy {
     /// Returns the packet's subflow.
     fn subflow(self) -> u32;
 
-    /// Returns the segment of the stream that `number` in the header means.
+    /// Returns the segment of the stream that corresponds to `number` in the header.
     fn in_stream(self, number: u32) -> u32;
 }
 
@@ -35,7 +35,7 @@ pub trait StreamSignal: Copy {
 pub trait SendingEnd {
     type Subflows: SubflowSet;
     type Signal: StreamSignal;
-    /// The connection between one stream and the next.
+    /// State of the connection between one stream and the next.
     type Resting;
 
     /// Returns the set of all subflows.
@@ -50,13 +50,14 @@ pub trait SendingEnd {
     /// Returns the number of segments sent again.
     fn retransmissions(&self) -> u32;
 
-    /// Returns the connection for another stream, if it is fit for one.
+    /// Returns the connection for use by another stream, or `None` if it is not fit for one.
     fn rest(&self) -> Option<Self::Resting>;
 
-    /// Returns whether a subflow would send if its link had room and no other link had.
+    /// Returns whether a subflow would send if its link were the only one with room.
     fn wants(&mut self, subflow: u32) -> bool;
 
-    /// Returns the next segment to send by a subflow of `open`, those whose links have room, if windows allow one.
+    /// Returns the next segment to send and its fields, if the windows allow one. `open` is the set of subflows whose
+    /// links have room; the segment is to be sent by one of them.
     fn poll_transmit(&mut self, now: Time, open: Self::Subflows) -> Option<(Segment, Self::Signal)>;
 
     /// Returns when to call [`handle_timeout`](SendingEnd::handle_timeout) for a subflow unless something happens
@@ -66,7 +67,8 @@ pub trait SendingEnd {
     /// Handles an acknowledgement. Returns the subflows that may have something to send now and had not before.
     fn handle_ack(&mut self, now: Time, ack: &Ack, signal: Self::Signal) -> Self::Subflows;
 
-    /// Handles the start of the answer to the whole stream, which implies its acknowledgement (RFC 9293 §3.8.6.3).
+    /// Handles the start of the answer to the whole stream, which implies that the stream is acknowledged (RFC 9293
+    /// §3.8.6.3).
     fn handle_answer(&mut self, now: Time);
 
     /// Handles the timeout of a subflow; any subflow may have something to send afterwards.
@@ -77,18 +79,18 @@ pub trait SendingEnd {
 pub trait ReceivingEnd {
     type Signal: StreamSignal;
 
-    /// Returns the next segment of the stream expected: all below have been handed on in order.
+    /// Returns the next segment of the stream that is expected. All segments before it have been delivered in order.
     fn next(&self) -> u32;
 
-    /// Takes in a segment, with or without a congestion mark. Returns how many segments of the stream are handed on
-    /// now.
+    /// Handles the arrival of a segment, with or without a congestion mark. Returns how many segments of the stream
+    /// become deliverable in order.
     fn handle_segment(&mut self, now: Time, segment: Segment, signal: Self::Signal, marked: bool) -> u32;
 
-    /// Returns the next acknowledgement to send by a subflow.
+    /// Returns the next acknowledgement that a subflow should send.
     fn poll_ack(&mut self, subflow: u32) -> Option<(Ack, Self::Signal)>;
 }
 
-/// The only subflow of a stream, or none.
+/// Set of subflows of a stream with a single subflow: that subflow, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OneSubflow(bool);
 
@@ -118,7 +120,7 @@ impl Iterator for OneSubflow {
     }
 }
 
-/// Empty: the segments of a single subflow are those of the stream.
+/// No additional fields, because the segments of a single subflow are those of the stream.
 impl StreamSignal for () {
     #[inline]
     fn subflow(self) -> u32 {

@@ -1,4 +1,4 @@
-//! Framing: bytes to segments, and segments to bytes on the wire.
+//! Framing: how messages are cut into segments, and how many bytes a segment takes on the wire.
 
 use unrack_units::Bytes;
 
@@ -7,7 +7,7 @@ use unrack_units::Bytes;
 pub struct Framing {
     /// Bytes of payload in a full segment.
     mss: u64,
-    /// Bytes on the wire around every payload.
+    /// Bytes that every payload takes on the wire in addition to itself.
     overhead: u64,
     /// Bytes of the smallest packet on the wire.
     minimum: u64,
@@ -21,16 +21,16 @@ impl Framing {
     /// Bytes of the shortest Ethernet frame, 64 B, with preamble and gap.
     const ETHERNET_MINIMUM: u64 = 64 + 8 + 12;
 
-    /// Returns the framing of TCP over IPv4 over Ethernet with packets (IP header included) of at most `mtu`. `None` if
-    /// no payload fits.
+    /// Returns the framing of TCP over IPv4 over Ethernet with packets of at most `mtu` bytes, including the IP
+    /// header. Returns `None` if no payload fits.
     pub fn ethernet(mtu: Bytes) -> Option<Framing> {
         let mss = mtu.get().checked_sub(Framing::IP_TCP).filter(|mss| *mss > 0)?;
         let overhead = Framing::IP_TCP + Framing::ETHERNET;
         Some(Framing { mss, overhead, minimum: Framing::ETHERNET_MINIMUM })
     }
 
-    /// Returns the framing of packets of at most `mtu` that carry payload only, as in simulators that count no headers.
-    /// A packet without payload takes 8 B. `None` if no payload fits.
+    /// Returns the framing of packets that carry at most `mtu` bytes of payload and no headers, as in simulators that
+    /// do not count headers. A packet without payload takes 8 B. Returns `None` if no payload fits.
     pub fn bare(mtu: Bytes) -> Option<Framing> {
         let mss = Some(mtu.get()).filter(|mss| *mss > 0)?;
         Some(Framing { mss, overhead: 0, minimum: 8 })
@@ -41,7 +41,7 @@ impl Framing {
         Bytes::new(self.mss)
     }
 
-    /// Returns the number of segments that carry `bytes`. An empty message still takes one.
+    /// Returns the number of segments that carry `bytes` of payload. An empty message still takes one.
     pub fn segments(&self, bytes: u64) -> u32 {
         u32::try_from(bytes.div_ceil(self.mss).max(1)).expect("a message of less than 2^32 segments")
     }
@@ -57,8 +57,8 @@ impl Framing {
         Bytes::new((self.overhead + payload).max(self.minimum))
     }
 
-    /// Returns the bytes on the wire of an acknowledgement with `blocks` selective ones: the option takes 2 B + 8 B
-    /// each, padded to a multiple of 4 B (RFC 2018 §3).
+    /// Returns the bytes on the wire of an acknowledgement with `blocks` selective ones. The option takes 2 B, plus 8
+    /// B for each block, padded to a multiple of 4 B (RFC 2018 §3).
     pub fn ack_wire(&self, blocks: usize) -> Bytes {
         self.wire(if blocks == 0 { 0 } else { 4 + 8 * blocks as u64 })
     }

@@ -1,7 +1,7 @@
 //! Loss-based congestion controls: NewReno and CUBIC.
 //!
-//! Slow start and the detection of loss are common to both; they differ in how the window grows after a loss, and by
-//! how much it is cut.
+//! The two share slow start and loss detection. They differ in how the window grows after a loss, and in how much a
+//! loss reduces it.
 
 use super::{Acked, Congestion, CongestionControl, IdlePeriod, Outstanding, Params};
 use unrack_units::Time;
@@ -13,7 +13,7 @@ pub struct LossBased {
     cwnd: f64,
     /// Slow-start threshold, in segments.
     ssthresh: f64,
-    /// Segment up to which all must be acknowledged before the window is cut again.
+    /// Segment up to which all segments must be acknowledged before the window may be cut again.
     cut_until: u32,
     growth: Growth,
 }
@@ -29,7 +29,7 @@ enum Growth {
 /// State of CUBIC since the last congestion (RFC 9438 §4).
 #[derive(Debug, Clone, Default)]
 struct Cubic {
-    /// W_max, the window to which it returns, in segments; 0 before the first congestion.
+    /// W_max, the window to which the cubic curve returns, in segments; 0 before the first congestion.
     w_max: f64,
     /// Window before the last cut, in segments.
     cwnd_prior: f64,
@@ -66,8 +66,8 @@ impl LossBased {
         }
     }
 
-    /// Cuts ssthresh in proportion to the segments in flight, once per window: RFC 5681 §3.1 eq. 4 (RFC 9438
-    /// §4.6). Returns whether it did.
+    /// Cuts ssthresh in proportion to the segments in flight, at most once per window: RFC 5681 §3.1 eq. 4 (RFC 9438
+    /// §4.6). Returns whether it was cut.
     fn cut_ssthresh(&mut self, lost: Outstanding) -> bool {
         if lost.una < self.cut_until {
             return false;
@@ -82,15 +82,15 @@ impl LossBased {
 }
 
 impl Cubic {
-    /// Notes a congestion. Fast convergence (RFC 9438 §4.7): a stream that loses before it is back at its former window
-    /// yields.
+    /// Records congestion. With fast convergence (RFC 9438 §4.7), a stream yields if it loses a segment before its
+    /// window is back at the former size.
     fn congested(&mut self, cwnd: f64) {
         self.w_max = if cwnd < self.w_max { cwnd * (1.0 + BETA) / 2.0 } else { cwnd };
         self.cwnd_prior = cwnd;
         self.epoch = None;
     }
 
-    /// Returns the window after these segments arrived: RFC 9438 §4.2 to §4.5.
+    /// Returns the new window after `delivered` segments have arrived: RFC 9438 §4.2 to §4.5.
     fn grown(&mut self, cwnd: f64, delivered: f64, now: Time, rtt: Time) -> f64 {
         let seconds = |time: Time| time.as_ps() as f64 * 1e-12;
         let (begin, k) = *self.epoch.get_or_insert_with(|| {
@@ -99,7 +99,7 @@ impl Cubic {
             (now, ((self.w_max - cwnd) / C).cbrt())
         });
         let w_cubic = |t: f64| C * (t - k).powi(3) + self.w_max;
-        // §4.3: as fast as Reno, with growth below 1 per window to make up for the smaller cut.
+        // §4.3: grow as fast as Reno on average. The growth below 1 per window makes up for the smaller cut.
         let alpha = if self.w_est >= self.cwnd_prior { 1.0 } else { 3.0 * (1.0 - BETA) / (1.0 + BETA) };
         self.w_est += alpha * delivered / cwnd;
         let elapsed = seconds(now - begin);
@@ -170,7 +170,7 @@ mod tests {
         Pair::new(sender, Receiver::new(1, Time::from_us(100)), link, seed)
     }
 
-    /// Returns a control in congestion avoidance after a loss at a window of `most`.
+    /// Returns a congestion control in congestion avoidance, after a loss at a window of `most`.
     fn after_a_loss(congestion: Congestion, most: u32) -> LossBased {
         let mut control = LossBased::new(&Params { initial_window: most, ..params(congestion) });
         control.handle_loss(Outstanding { una: 0, next: most });
@@ -227,7 +227,8 @@ mod tests {
     #[test]
     fn cubic_keeps_up_with_reno_where_round_trips_are_short() {
         let mut control = after_a_loss(Congestion::Cubic, 100);
-        // In 200 round trips of 100 us the cubic has not moved; Reno has gained 0.53 per window.
+        // In 200 round trips of 100 us the cubic curve has hardly moved, while Reno has gained 0.53 segments per
+        // window.
         for n in 0..200u64 {
             let window = control.cwnd();
             acked(&mut control, window, Time::from_us(100 * n));

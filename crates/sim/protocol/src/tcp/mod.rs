@@ -1,16 +1,16 @@
-//! Machinery of a TCP connection that is common to every congestion control: a [`Sender`] with selective
-//! acknowledgements and retransmission timeout, a [`Receiver`] that reassembles and acknowledges, and the [`CongestionControl`]
-//! trait, which decides how much may be in flight.
+//! Parts of a TCP connection that every congestion control shares: a [`Sender`] with selective acknowledgements and a
+//! retransmission timeout, a [`Receiver`] that reassembles and acknowledges, and the [`CongestionControl`] trait,
+//! which decides how many segments may be in flight.
 //!
-//! The unit is the segment, numbered from 0 (Linux counts its congestion window in segments too). A stream of `n`
-//! segments carries one message or several; the caller cuts bytes into segments ([`Framing`]). Connections are open
-//! when they are created: no SYN, no FIN. A kept connection carries stream after stream ([`Resting`]), each numbered
-//! from 0.
+//! The unit is the segment, numbered from 0; Linux counts its congestion window in segments too. A stream of `n`
+//! segments carries one or several messages, and the caller cuts their bytes into segments ([`Framing`]). Connections
+//! are open when they are created: there is no SYN and no FIN. A connection that is kept carries one stream after the
+//! other ([`Resting`]), each numbered from 0.
 //!
-//! A driver calls, in this order, after every event:
+//! After every event, a driver makes these calls in this order:
 //! 1. `handle_*`, with the current time;
-//! 2. [`Sender::poll_transmit`] or [`Receiver::poll_ack`] until `None`;
-//! 3. `poll_timeout`, and arms one timer for it.
+//! 2. [`Sender::poll_transmit`] or [`Receiver::poll_ack`] until it returns `None`;
+//! 3. `poll_timeout`, for which the driver arms one timer.
 
 mod control;
 mod ends;
@@ -54,7 +54,7 @@ pub struct Segment {
 /// Header of an acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ack {
-    /// Next segment expected: all below have arrived.
+    /// Next segment expected. All segments before it have arrived.
     pub next: u32,
     /// [`Segment::sent`] of the segment acknowledged (RFC 7323: TSecr).
     pub echo: Time,
@@ -63,7 +63,8 @@ pub struct Ack {
     pub sack: Sack,
 }
 
-/// Up to three ranges received beyond [`Ack::next`]: as many as fit beside a timestamp (RFC 2018 §3).
+/// Up to three ranges of segments received beyond [`Ack::next`]. No more than three fit beside a timestamp (RFC 2018
+/// §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sack {
     /// Ranges as (start, end); an empty pair ends the list.

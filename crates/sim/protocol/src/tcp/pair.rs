@@ -1,4 +1,4 @@
-//! Two endpoints in virtual time, joined by a link that delays, drops, marks and reorders as told.
+//! Test harness: two endpoints in virtual time, joined by a configurable link that delays, drops, marks and reorders.
 
 use super::{Ack, CongestionControl, Receiver, Segment, Sender};
 use std::cmp::Reverse;
@@ -10,7 +10,7 @@ use unrack_units::Time;
 #[derive(Debug, Clone)]
 pub(crate) struct Link {
     pub delay: Time,
-    /// Maximum extra delay, drawn for each packet: reorders.
+    /// Maximum extra delay, drawn for each packet, which reorders packets.
     pub jitter: Time,
     /// Time that a data segment takes on the wire.
     pub slot: Time,
@@ -50,13 +50,13 @@ pub(crate) struct Pair<C> {
     pub now: Time,
     /// Data packets put on the wire.
     pub sent: u64,
-    /// Segments handed on in order, counted by the driver.
+    /// Segments delivered in order, as counted by the driver.
     pub handed_on: u32,
     pub timeouts: u32,
     link: Link,
     random: SplitMix64,
     wire_free: Time,
-    /// Timers last asked for: sender's, receiver's. Timers asked for before fire too, without effect.
+    /// Timers requested last by the sender and by the receiver. Timers requested earlier fire too, without effect.
     armed: [Option<Time>; 2],
     queue: BinaryHeap<Reverse<(Time, u64)>>,
     packets: Vec<Packet>,
@@ -80,7 +80,7 @@ impl<C: CongestionControl> Pair<C> {
         }
     }
 
-    /// Runs until the sender is done. Returns the time, or `None` if it stopped for good.
+    /// Runs until the sender is done. Returns the time at that point, or `None` if no event is left before.
     pub(crate) fn run(&mut self) -> Option<Time> {
         self.run_until(|pair| pair.sender.is_done())
     }

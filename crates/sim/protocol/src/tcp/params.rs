@@ -40,15 +40,15 @@ pub struct Params {
     pub min_rto: Time,
     /// Largest retransmission timeout. Default 60 s (RFC 6298 §2.5).
     pub max_rto: Time,
-    /// Whether each packet of a stream takes the next of the equal paths (Dixit et al., INFOCOM 2013) instead of all
-    /// the same. Default: all the same, by their hash (ECMP, RFC 2992).
+    /// Whether successive packets of a stream take the equal paths in turn (Dixit et al., INFOCOM 2013). Default: all
+    /// packets of a stream take the same path, chosen by a hash (ECMP, RFC 2992).
     pub spraying: bool,
-    /// Whether messages share connections and the state that these have learned. Default: a connection for each
-    /// message.
+    /// Whether messages share connections, and with them the learned state of a connection. Default: each message
+    /// opens a connection.
     #[schemars(extend("x-unhashed" = "default"))]
     pub connections: Connections,
-    /// Whether a lost tail is probed for after two round trips, before the retransmission timer runs out (RFC 8985 §7),
-    /// as Linux does. Default: it waits for the timer.
+    /// Whether a lost tail is probed for after two round trips, before the retransmission timer expires (RFC 8985 §7),
+    /// as Linux does. Default: a lost tail waits for the timer.
     #[schemars(extend("x-unhashed" = "default"))]
     pub tail_loss_probe: bool,
 }
@@ -68,7 +68,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Returns the retransmission timeouts in a network of this unloaded round-trip time.
+    /// Returns the retransmission timeouts for a network with this unloaded round-trip time.
     pub fn timeouts(&self, rtt: Time) -> Timeouts {
         Timeouts::known(rtt, self.min_rto, self.max_rto).with_probes(self.tail_loss_probe)
     }

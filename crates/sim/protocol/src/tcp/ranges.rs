@@ -1,7 +1,7 @@
 //! A set of segment numbers as sorted, disjoint, half-open ranges.
 //!
-//! Empty as long as no segment is lost or reordered, so that it neither allocates nor costs anything on the common
-//! path.
+//! The set is empty as long as no segment is lost or reordered. On the common path it therefore neither allocates
+//! memory nor takes time.
 
 use std::ops::Range;
 
@@ -41,7 +41,7 @@ impl Ranges {
         self.ranges.iter().take_while(|r| r.start < number).map(|r| r.end.min(number) - r.start).sum()
     }
 
-    /// Returns the `n`th largest number of the set (1: the largest).
+    /// Returns the `n`th largest number of the set; `n` 1 is the largest.
     pub(super) fn nth_from_top(&self, mut n: u32) -> Option<u32> {
         for range in self.ranges.iter().rev() {
             let len = range.end - range.start;

@@ -1,8 +1,8 @@
-//! Order of segments at a receiver.
+//! Reassembly of segments into their order at a receiver.
 
 use super::ranges::Ranges;
 
-/// Segments of a stream that have arrived: all below the next one expected, and some beyond it.
+/// Segments of a stream that have arrived: all before the next one expected, and some beyond it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reassembly {
     next: u32,
@@ -10,7 +10,7 @@ pub(crate) struct Reassembly {
 }
 
 impl Reassembly {
-    /// Returns the next segment expected: all below have arrived and been handed on in order.
+    /// Returns the next segment expected. All segments before it have arrived and been delivered in order.
     pub(crate) fn next(&self) -> u32 {
         self.next
     }
@@ -20,8 +20,8 @@ impl Reassembly {
         &self.beyond
     }
 
-    /// Adds a segment that has arrived. Returns how many are handed on in order now: 0 if it was a duplicate or came
-    /// too early.
+    /// Adds a segment that has arrived. Returns how many segments become deliverable in order: 0 if this one is a
+    /// duplicate or came too early.
     pub(crate) fn add(&mut self, number: u32) -> u32 {
         let before = self.next;
         if number > self.next {

@@ -4,21 +4,23 @@ use super::reassembly::Reassembly;
 use super::{Ack, Sack, Segment};
 use unrack_units::Time;
 
-/// Receives the segments of one stream, hands them on in order, acknowledges them.
+/// Receives the segments of one stream, delivers them in order, and acknowledges them.
 ///
-/// | what happened | [`handle_segment`](Receiver::handle_segment), [`handle_timeout`](Receiver::handle_timeout) |
+/// | calls | functions |
 /// |---|---|
-/// | what to do | [`poll_ack`](Receiver::poll_ack), [`poll_timeout`](Receiver::poll_timeout) |
-/// | what is known | [`next`](Receiver::next) |
+/// | report an event | [`handle_segment`](Receiver::handle_segment), [`handle_timeout`](Receiver::handle_timeout) |
+/// | ask for the next action | [`poll_ack`](Receiver::poll_ack), [`poll_timeout`](Receiver::poll_timeout) |
+/// | query the state | [`next`](Receiver::next) |
 #[derive(Debug, Clone)]
 pub struct Receiver {
     arrived: Reassembly,
     /// Congestion mark of the last segment (RFC 8257 §3.2: DCTCP.CE).
     marked: bool,
-    /// Segments not yet acknowledged, and the time echoed for them.
+    /// Number of segments not yet acknowledged, and the time to echo for them.
     pending: u32,
     echo: Time,
-    /// Acknowledgements due: for the segments before a change of mark, and for the newest.
+    /// Acknowledgements that are due: one for the segments before a change of the mark, and one for the newest
+    /// segment.
     due: [Option<Ack>; 2],
     deadline: Option<Time>,
     every: u32,
@@ -27,7 +29,7 @@ pub struct Receiver {
 
 impl Receiver {
     /// Creates a receiver that acknowledges every `every`th segment in order, at the latest after `delay` (RFC 5681
-    /// §4.2; 1 acknowledges each).
+    /// §4.2). With 1, it acknowledges each segment.
     pub fn new(every: u32, delay: Time) -> Receiver {
         Receiver {
             arrived: Reassembly::default(),
@@ -41,19 +43,19 @@ impl Receiver {
         }
     }
 
-    /// Returns the next segment expected: all below have arrived and been handed on in order.
+    /// Returns the next segment expected. All segments before it have arrived and been delivered in order.
     pub fn next(&self) -> u32 {
         self.arrived.next()
     }
 
-    /// Takes in a segment, with or without a congestion mark. Returns how many segments are now handed on in order: 0
-    /// if it was a duplicate or came too early.
+    /// Handles the arrival of a segment, with or without a congestion mark. Returns how many segments become
+    /// deliverable in order: 0 if this one is a duplicate or came too early.
     pub fn handle_segment(&mut self, now: Time, segment: Segment, marked: bool) -> u32 {
         self.note_mark(marked);
         let in_order = segment.number == self.next() && self.arrived.beyond().is_empty();
         let handed_on = self.arrived.add(segment.number);
         self.note_pending(now, segment.sent);
-        // RFC 5681 §4.2: at once when out of order or when a hole is filled, even partly.
+        // RFC 5681 §4.2: acknowledge at once if the segment is out of order or fills a hole, even partly.
         if !in_order || self.pending >= self.every {
             self.due[1] = Some(self.acknowledge(segment.number));
         }
@@ -77,8 +79,8 @@ impl Receiver {
         self.deadline
     }
 
-    /// Notes the mark of a segment. RFC 8257 §3.2: when the mark changes, earlier segments are acknowledged with their
-    /// own mark.
+    /// Records the mark of a segment. RFC 8257 §3.2: when the mark changes, earlier segments are acknowledged with the
+    /// mark that they had.
     fn note_mark(&mut self, marked: bool) {
         if marked != self.marked && self.pending > 0 {
             self.due[0] = Some(self.acknowledge(self.next()));
@@ -88,7 +90,7 @@ impl Receiver {
 
     fn note_pending(&mut self, now: Time, sent: Time) {
         if self.pending == 0 {
-            // RFC 7323 §4.3: a delayed acknowledgement echoes the earliest segment it covers.
+            // RFC 7323 §4.3: a delayed acknowledgement echoes the time of the earliest segment that it covers.
             self.echo = sent;
             self.deadline = (self.every > 1).then(|| now + self.delay);
         }

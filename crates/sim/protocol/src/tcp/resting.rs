@@ -1,10 +1,10 @@
-//! A connection between one stream and the next.
+//! State of a connection between one stream and the next.
 
 use super::rto::Rto;
 use super::{CongestionControl, IdlePeriod, Sender};
 use unrack_units::Time;
 
-/// State of a connection while it has nothing to send: its window, and the round-trip estimate.
+/// State of a connection while it has nothing to send: its congestion window and its round-trip estimate.
 #[derive(Debug, Clone)]
 pub struct Resting<C> {
     pub(super) control: C,
@@ -14,7 +14,7 @@ pub struct Resting<C> {
 }
 
 impl<C: CongestionControl> Resting<C> {
-    /// Starts the next stream of the connection. After a time without sending, the window is smaller
+    /// Starts the next stream of the connection. If the connection has not sent for a while, the window shrinks
     /// ([`IdlePeriod::shrink`]).
     pub fn resume(mut self, now: Time, segments: u32) -> Sender<C> {
         let time = now - self.last_sent;
@@ -43,13 +43,14 @@ mod tests {
             pause(Time::ZERO, Time::ZERO, timeouts).shrink(&mut cwnd, &mut ssthresh);
             assert_eq!((cwnd, ssthresh), (left, back));
         }
-        // A window below the initial one stays, and a slow-start threshold that was never cut stays infinite.
+        // A window below the initial one stays as it is, and a slow-start threshold that was never cut stays infinite.
         let (mut cwnd, mut ssthresh) = (4.0, f64::INFINITY);
         pause(Time::ZERO, Time::ZERO, 2).shrink(&mut cwnd, &mut ssthresh);
         assert_eq!((cwnd, ssthresh), (4.0, f64::INFINITY));
     }
 
-    /// Returns the window of CUBIC after a loss at 10,000 and `seconds` of growth, with a pause after the first second.
+    /// Returns the window of CUBIC after a loss at 10,000 segments and `seconds` of growth, with a pause after the
+    /// first second.
     fn cubic(seconds: u64, paused: Time) -> u32 {
         let params = Params { congestion: Congestion::Cubic, initial_window: 10_000, ..Params::default() };
         let mut control = LossBased::new(&params);

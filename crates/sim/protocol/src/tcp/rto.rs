@@ -10,7 +10,7 @@ pub(super) struct Rto {
     smoothed: Option<(u64, u64)>,
     base: Time,
     backoff: u32,
-    /// Timeouts so far, also before the latest sample.
+    /// All timeouts so far, including those before the latest sample.
     ever: u32,
     min: Time,
     max: Time,
@@ -95,7 +95,7 @@ mod tests {
                 rto.timeout().as_ns() / 1000
             })
             .collect();
-        // Each is longer by up to a half.
+        // Each wait is longer by up to a half.
         let exact = [400, 800, 1600, 3200, 6400, 10_000, 10_000, 10_000];
         let are_longer =
             doubled.iter().zip(exact).all(|(wait, exact)| (exact..=exact * 3 / 2).contains(wait));

@@ -14,7 +14,7 @@ pub(super) struct Scoreboard {
     next: u32,
     /// Segments above `una` that have arrived.
     sacked: Ranges,
-    /// Bound below which segments that are not sacked are lost.
+    /// Segments below this one that are not sacked count as lost.
     lost_below: u32,
     /// RFC 6675 HighRxt + 1: segments below that are not sacked have been retransmitted, in order.
     rxt_below: u32,
@@ -85,7 +85,7 @@ impl Scoreboard {
         Progress { delivered, advanced }
     }
 
-    /// Marks as lost the segments with DupThresh sacked ones above. RFC 6675 §4: IsLost.
+    /// Marks a segment as lost if DupThresh segments above it are sacked. RFC 6675 §4: IsLost.
     fn mark_lost(&mut self) {
         if let Some(third) = self.sacked.nth_from_top(DUP_THRESH) {
             self.lost_below = self.lost_below.max(third);

@@ -1,4 +1,4 @@
-//! The sending half: transmission and retransmission of segments.
+//! Sending half of a connection: transmission and retransmission of segments.
 
 use super::resting::Resting;
 use super::rto::Rto;
@@ -13,9 +13,9 @@ pub struct Timeouts {
     pub first: Time,
     pub min: Time,
     pub max: Time,
-    /// True if a lost tail is probed for before the timer runs out (RFC 8985 §7).
+    /// Whether a lost tail is probed for before the timer expires (RFC 8985 §7).
     pub probes: bool,
-    /// Number from which the draws of repeated timeouts follow; see [`longer`](crate::silence::longer).
+    /// Seed of the random extra waits of repeated timeouts; see [`longer`](crate::silence::longer).
     pub salt: u32,
 }
 
@@ -39,12 +39,13 @@ impl Timeouts {
     }
 }
 
-/// Sends the segments of one stream, each until it is acknowledged.
+/// Sends the segments of one stream, and repeats each until it is acknowledged.
 ///
-/// | what happened | [`push`](Sender::push), [`handle_ack`](Sender::handle_ack), [`handle_timeout`](Sender::handle_timeout) |
+/// | calls | functions |
 /// |---|---|
-/// | what to do | [`poll_transmit`](Sender::poll_transmit), [`poll_timeout`](Sender::poll_timeout) |
-/// | what is known | [`rest`](Sender::rest), [`is_ready`](Sender::is_ready), [`is_done`](Sender::is_done), [`acknowledged`](Sender::acknowledged), [`retransmissions`](Sender::retransmissions), [`control`](Sender::control) |
+/// | report an event | [`push`](Sender::push), [`handle_ack`](Sender::handle_ack), [`handle_timeout`](Sender::handle_timeout) |
+/// | ask for the next action | [`poll_transmit`](Sender::poll_transmit), [`poll_timeout`](Sender::poll_timeout) |
+/// | query the state | [`rest`](Sender::rest), [`is_ready`](Sender::is_ready), [`is_done`](Sender::is_done), [`acknowledged`](Sender::acknowledged), [`retransmissions`](Sender::retransmissions), [`control`](Sender::control) |
 #[derive(Debug, Clone)]
 pub struct Sender<C> {
     control: C,
@@ -55,7 +56,7 @@ pub struct Sender<C> {
     rto: Rto,
     deadline: Option<Time>,
     retransmissions: u32,
-    /// Next segment to send when the window was last the limit.
+    /// Value of the next segment to send at the time when the window was last the limit.
     held_back_at: u32,
     /// Window of the connection when it was new (IW of RFC 5681 §2), in segments.
     initial_window: u32,
@@ -63,20 +64,20 @@ pub struct Sender<C> {
     probe: Probe,
 }
 
-/// Tail loss probe (RFC 8985 §7): reveals a lost tail, which no later segment would.
+/// Tail loss probe (RFC 8985 §7). It reveals the loss of a tail, because no later segment would reveal it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Probe {
     None,
-    /// The deadline is a probe's.
+    /// The deadline is that of a probe.
     Armed,
-    /// A probe is to be sent, whatever the window says.
+    /// A probe is to be sent, even if the window does not allow a segment.
     Due,
-    /// A probe was sent at `at`: a copy of this segment, or a new one, with these segments outstanding.
+    /// A probe was sent at time `at`: a copy of this segment or a new one. `outstanding` segments were in flight then.
     Sent {
         at: Time,
         number: u32,
         is_copy: bool,
-        /// Time at which the segment before it was sent.
+        /// Time at which the preceding segment was sent.
         before: Time,
         outstanding: Outstanding,
     },
@@ -86,21 +87,21 @@ enum Probe {
 enum Phase {
     Open,
     /// Fast recovery (RFC 6675 §5): holes are filled until everything below `until` is acknowledged. If `owed`, the
-    /// first retransmission goes out whatever the window says (step 4.3).
+    /// first retransmission is sent even if the window does not allow it (step 4.3).
     Recovery {
         until: u32,
         owed: bool,
     },
-    /// Recovery from a timeout: everything unacknowledged below `until` is sent again, in slow start.
+    /// Recovery from a timeout: all unacknowledged segments below `until` are sent again, in slow start.
     Loss {
         until: u32,
     },
-    /// The sender has given up, and sends nothing more.
+    /// The sender has given up and sends nothing more.
     GivenUp,
 }
 
 impl<C: CongestionControl> Sender<C> {
-    /// Creates the sender of a new connection's first stream, of `segments` segments.
+    /// Creates the sender of the first stream, of `segments` segments, on a new connection.
     pub fn new(control: C, timeouts: Timeouts, segments: u32) -> Sender<C> {
         let (initial_window, rto) = (control.cwnd(), Rto::new(timeouts));
         Sender::resumed(Resting { control, rto, initial_window, last_sent: Time::ZERO }, segments)
@@ -123,7 +124,7 @@ impl<C: CongestionControl> Sender<C> {
         }
     }
 
-    /// Returns the connection for another stream; segments of this stream in flight count as arrived.
+    /// Returns the connection for another stream. Segments of this stream that are in flight count as arrived.
     pub fn rest(&self) -> Resting<C>
     where
         C: Clone,
@@ -136,7 +137,7 @@ impl<C: CongestionControl> Sender<C> {
     // Departure: an answer would echo the timestamp of the segment that it answers; this is the timestamp of the last
     // segment sent, which is the same unless something was retransmitted needlessly.
     pub fn acknowledged_by_answer(&self) -> Ack {
-        // A late answer shows that the segment before the probe was not lost.
+        // A late answer shows that the segment sent before the probe was not lost.
         let echo = match self.probe {
             Probe::Sent { before, .. } => before,
             _ => self.last_sent,
@@ -153,11 +154,11 @@ impl<C: CongestionControl> Sender<C> {
     pub fn control(&self) -> &C {
         &self.control
     }
-    /// Returns the congestion control for changes by other subflows.
+    /// Returns the congestion control, so that other subflows can change it.
     pub(crate) fn control_mut(&mut self) -> &mut C {
         &mut self.control
     }
-    /// Returns the number of segments acknowledged: all below are known to have arrived.
+    /// Returns the number of acknowledged segments. All segments with lower numbers are known to have arrived.
     pub fn acknowledged(&self) -> u32 {
         self.board.una()
     }
@@ -209,8 +210,8 @@ impl<C: CongestionControl> Sender<C> {
         self.arm_probe(now);
     }
 
-    /// Evaluates an acknowledgement after a probe: RFC 8985 §7.4. The echoed time tells whether the probe arrived (the
-    /// RFC uses a duplicate's SACK).
+    /// Evaluates an acknowledgement after a probe: RFC 8985 §7.4. The echoed time shows whether the probe arrived; the
+    /// RFC uses the SACK of a duplicate instead.
     fn hear_of_probe(&mut self, ack: &Ack) {
         let Probe::Sent { at, number, is_copy, outstanding, .. } = self.probe else { return };
         let arrived = ack.echo == at;
@@ -220,13 +221,14 @@ impl<C: CongestionControl> Sender<C> {
                 self.control.handle_loss(outstanding);
             }
         } else if arrived {
-            // RACK, §6.2, for this one segment: segments sent two round trips before it that have not arrived are lost.
+            // RACK (§6.2), applied to this one segment: segments sent two round trips before it that have not arrived
+            // are lost.
             self.probe = Probe::None;
             self.board.lose_below(number);
         }
     }
 
-    /// Arms a probe for the time by which the tail in flight should have been acknowledged: RFC 8985 §7.2.
+    /// Arms a probe for the time by which the tail in flight should be acknowledged: RFC 8985 §7.2.
     fn arm_probe(&mut self, now: Time) {
         if matches!(self.probe, Probe::Armed | Probe::Due) {
             self.probe = Probe::None;
@@ -246,7 +248,8 @@ impl<C: CongestionControl> Sender<C> {
         }
     }
 
-    /// Enters fast recovery: RFC 6675 §5, step 4. Not again before the recovery point of a timeout is passed (§5.1).
+    /// Enters fast recovery: RFC 6675 §5, step 4. After a timeout, it is not entered again before the recovery point
+    /// is passed (§5.1).
     fn enter_recovery(&mut self) {
         if self.phase == Phase::Open && self.board.first_is_lost() {
             self.phase = Phase::Recovery { until: self.board.next(), owed: true };
@@ -295,8 +298,8 @@ impl<C: CongestionControl> Sender<C> {
         Some(Segment { number, sent: now })
     }
 
-    /// Returns whether [`poll_transmit`](Sender::poll_transmit) would return a segment, for drivers with many senders
-    /// on one link.
+    /// Returns whether [`poll_transmit`](Sender::poll_transmit) would return a segment. Drivers need this if many
+    /// senders share one link.
     pub fn is_ready(&mut self) -> bool {
         !self.is_held_back() && self.has_next()
     }
@@ -306,7 +309,7 @@ impl<C: CongestionControl> Sender<C> {
         !self.is_held_back()
     }
 
-    /// Returns the segment to send as a probe: a new one, or the last again. RFC 8985 §7.3.
+    /// Returns the segment to send as a probe: a new one or, if there is none, the last one again. RFC 8985 §7.3.
     fn next_probe(&mut self, now: Time) -> u32 {
         let outstanding = self.board.all_sent();
         let is_copy = outstanding.next == self.total;
@@ -369,7 +372,7 @@ impl<C: CongestionControl> Sender<C> {
         Some(hole)
     }
 
-    /// Returns when to call [`handle_timeout`](Sender::handle_timeout) unless something happens before.
+    /// Returns when to call [`handle_timeout`](Sender::handle_timeout) unless another event happens before.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.deadline
     }

@@ -1,4 +1,4 @@
-//! Tests of probes for lost tails (RFC 8985 §7): losses that they reveal, and those that they do not.
+//! Tests of probes for lost tails (RFC 8985 §7): which losses they reveal, and which they do not.
 
 use super::pair::{Link, Pair};
 use super::*;
@@ -9,7 +9,7 @@ fn sender(segments: u32) -> Sender<LossBased> {
     Sender::new(LossBased::new(&params), params.timeouts(Time::from_us(2)), segments)
 }
 
-/// Runs a pair with a round trip of 2.12 us, where a timeout takes 200 us.
+/// Runs a pair with a round trip of 2.12 us, in which a timeout takes 200 us.
 fn run(segments: u32, lost: &[u64]) -> Pair<LossBased> {
     let link = Link { drop_nth: lost.to_vec(), ..Link::default() };
     let mut pair = Pair::new(sender(segments), Receiver::new(1, Time::ZERO), link, 0);
@@ -26,7 +26,7 @@ fn a_lost_tail_is_sent_again_after_two_round_trips() {
         // Two round trips of waiting, as long as samples differ, and one more.
         let later = pair.now - whole.now;
         assert!(later > Time::from_us(4) && later < Time::from_us(12), "{segments}: {later}");
-        // The segment was really lost: that cuts the window.
+        // The segment was really lost, therefore the window is cut.
         assert!(pair.sender.control().cwnd() < whole.sender.control().cwnd());
     }
 }
@@ -51,7 +51,7 @@ fn before_anything_is_known_of_the_round_trip_there_is_none() {
     assert!(pair.now > Time::from_us(200), "{}", pair.now);
 }
 
-/// Returns the probe of a sender of ten segments, of which nine are acknowledged after 10 us.
+/// Returns the probe of a sender of ten segments, nine of which are acknowledged after 10 us.
 fn probed(sender: &mut Sender<LossBased>) -> Segment {
     let ten: Vec<_> = std::iter::from_fn(|| sender.poll_transmit(Time::ZERO)).collect();
     assert_eq!(ten.len(), 10);
@@ -78,9 +78,9 @@ fn who_is_late_was_not_lost() {
         assert!(sender.is_done());
         (before, sender.control().cwnd())
     };
-    // The probe arrived first: the last segment was lost, and one was under way.
+    // The acknowledgement is that of the probe, so the last segment was lost, and one segment is in flight.
     assert_eq!(acked(true), (19, 2));
-    // The segment itself arrived.
+    // The acknowledgement is that of the segment itself.
     let (before, after) = acked(false);
     assert!(after >= before);
 }
