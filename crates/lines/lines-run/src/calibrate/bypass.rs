@@ -10,7 +10,8 @@ pub(super) fn write(bytes: &mut [u8]) {
     use std::arch::x86_64::{__m128i, _mm_set1_epi64x, _mm_sfence, _mm_stream_si128};
     // SAFETY: every x86-64 processor has SSE2.
     let value = unsafe { _mm_set1_epi64x(0x5555) };
-    // SAFETY: any bytes are a valid `__m128i`, and any `__m128i` is valid bytes; `align_to_mut` gives an aligned middle.
+    // SAFETY: any bytes are a valid `__m128i`, and any `__m128i` is valid bytes. `align_to_mut` returns an aligned
+    // middle part.
     let (_, middle, _) = unsafe { bytes.align_to_mut::<__m128i>() };
     for word in middle {
         // SAFETY: `word` is aligned, and it is writable because it is exclusively borrowed.
