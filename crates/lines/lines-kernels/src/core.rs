@@ -1,21 +1,21 @@
-//! Loops that the core alone bounds: one latency or one limit each. Their working set is none.
+//! Loops that only the core limits, each by one latency or one throughput. They have no working set.
 
 use std::hint::black_box;
 use unrack_basis::SplitMix64;
 
-/// Operations of a round.
+/// Operations per round.
 const OPERATIONS: u64 = 1_000_000;
-/// Operations of one turn of a loop, among which its counting hides.
+/// Operations per iteration of a loop. There are enough of them to hide the loop's own counting.
 const UNROLLED: u64 = 8;
-/// Branches whose bits are drawn at once.
+/// Branches whose random bits are generated at once.
 const BRANCHES: usize = 8192;
 
-/// Operations of a round.
+/// Returns the number of operations per round.
 pub(crate) fn items(_bytes: usize) -> u64 {
     OPERATIONS
 }
 
-/// Applies an operation over and over to its own result.
+/// Applies an operation repeatedly to its own result.
 #[inline(always)]
 fn chain<T>(rounds: u64, start: T, operation: impl Fn(T) -> T) -> T {
     let mut value = start;
@@ -27,7 +27,7 @@ fn chain<T>(rounds: u64, start: T, operation: impl Fn(T) -> T) -> T {
     value
 }
 
-/// Chain of an addition and an exclusive or: two operations of one cycle.
+/// Chain of an addition and an exclusive or: two operations of one cycle each.
 pub(crate) fn add(_bytes: usize, rounds: u64) -> u64 {
     let (a, b) = (black_box(0x9e37u64), black_box(0x7f4au64));
     chain(rounds, 1, |value: u64| value.wrapping_add(a) ^ b)
@@ -39,7 +39,7 @@ pub(crate) fn multiply(_bytes: usize, rounds: u64) -> u64 {
     chain(rounds, 1, |value: u64| value.wrapping_mul(a) ^ b)
 }
 
-/// Chain of a division of 64 bits, an exclusive or, and an or.
+/// Chain of a 64-bit division, an exclusive or, and an or.
 pub(crate) fn divide(_bytes: usize, rounds: u64) -> u64 {
     let (a, b) = (black_box(u64::MAX / 3), black_box(0x7f4a_9e37u64));
     chain(rounds, 3, |value: u64| ((a / value) ^ b) | 0x1000_0001)
@@ -63,7 +63,8 @@ pub(crate) fn float_divide(_bytes: usize, rounds: u64) -> u64 {
     chain(rounds, 1.0, |value: f64| value / a).to_bits()
 }
 
-/// Six independent chains of an addition and an exclusive or: twelve operations an item, as many at once as the core can.
+/// Six independent chains of an addition and an exclusive or: twelve operations per item, executed at the full width
+/// of the core.
 pub(crate) fn wide(_bytes: usize, rounds: u64) -> u64 {
     let (a, b) = (black_box(0x9e37u64), black_box(0x7f4au64));
     let values =
@@ -71,7 +72,7 @@ pub(crate) fn wide(_bytes: usize, rounds: u64) -> u64 {
     values.iter().fold(0, |sum: u64, value| sum.rotate_left(1) ^ value)
 }
 
-/// Branches on random bits, of which every second is mispredicted.
+/// Branches on random bits, half of which are mispredicted.
 pub(crate) fn mispredict(_bytes: usize, rounds: u64) -> u64 {
     let (mut random, mut bits) = (SplitMix64::new(rounds), [0u8; BRANCHES]);
     let (mut zeros, mut ones) = (0u64, 0u64);
@@ -81,7 +82,7 @@ pub(crate) fn mispredict(_bytes: usize, rounds: u64) -> u64 {
             bytes.iter_mut().enumerate().for_each(|(i, bit)| *bit = (word >> i) as u8 & 1);
         }
         for &bit in black_box(&bits) {
-            // The barriers keep the compiler from making a conditional move of the branch.
+            // The barriers prevent the compiler from converting the branch to a conditional move.
             if bit == 0 {
                 zeros = black_box(zeros + 1);
             } else {
@@ -94,7 +95,7 @@ pub(crate) fn mispredict(_bytes: usize, rounds: u64) -> u64 {
 
 /// Chain of stores, each of which is loaded again.
 pub(crate) fn forward(_bytes: usize, rounds: u64) -> u64 {
-    // The compiler does not know that both are the same.
+    // The barriers hide from the compiler that both indices are the same.
     let (to, from) = (black_box(5usize) % 64, black_box(5usize) % 64);
     let (mut words, mut value) = ([0u64; 64], 1u64);
     for _ in 0..rounds * OPERATIONS {

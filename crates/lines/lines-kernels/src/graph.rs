@@ -3,22 +3,22 @@
 
 use unrack_basis::SplitMix64;
 
-/// Edges of each node.
+/// Edges per node.
 const DEGREE: usize = 12;
-/// Bytes of a node: its edges, its offset, its state.
+/// Bytes per node: its edges, its offset and its state.
 const NODE_BYTES: usize = 4 * DEGREE + 8 + 16;
-/// Share of the quadrants in 256ths, cumulated: the last ends at 256.
+/// Cumulative probabilities of the quadrants, in 1/256. The last quadrant ends at 256.
 const QUADRANTS: [u8; 3] = [146, 195, 244];
 const DAMPING: f64 = 0.85;
-/// Buckets of edges: one page of each is written at a time.
+/// Number of edge buckets. One page of each is written at a time.
 const BUCKETS: usize = 256;
 
-/// Edges of the graph.
+/// Returns the number of edges of the graph.
 pub(crate) fn items(bytes: usize) -> u64 {
     (nodes(bytes) * DEGREE) as u64
 }
 
-/// Nodes, rounded down to a power of two.
+/// Returns the number of nodes, rounded down to a power of two.
 fn nodes(bytes: usize) -> usize {
     1 << (bytes / NODE_BYTES).ilog2()
 }
@@ -30,7 +30,7 @@ pub struct SparseGraph {
 }
 
 impl SparseGraph {
-    /// Draws the graph of this size, which has the results of a kernel in it.
+    /// Generates a random graph. The size in bytes includes the results of a kernel.
     pub fn random(bytes: usize) -> SparseGraph {
         let nodes = nodes(bytes);
         let mut random = SplitMix64::new(4);
@@ -38,8 +38,9 @@ impl SparseGraph {
         SparseGraph::new(nodes, &edges)
     }
 
-    /// Draws the same graph in passes through memory, as a program sorts what does not fit: the edges go to buckets of neighbouring
-    /// nodes, and each bucket is grouped alone.
+    /// Generates the same graph in passes through memory, as a program does that sorts more data than fit into
+    /// memory: edges are first distributed to buckets of neighbouring nodes, and then each bucket is grouped
+    /// separately.
     pub fn in_passes(bytes: usize) -> SparseGraph {
         let nodes = nodes(bytes);
         let bucket = (nodes / BUCKETS).max(1);
@@ -79,7 +80,7 @@ impl SparseGraph {
         SparseGraph { starts, neighbours }
     }
 
-    /// Returns the number of nodes: a power of two.
+    /// Returns the number of nodes, a power of two.
     pub fn nodes(&self) -> usize {
         self.starts.len() - 1
     }
@@ -109,7 +110,7 @@ impl SparseGraph {
         distances
     }
 
-    /// Returns the ranks after one iteration that pulls along the edges.
+    /// Returns the ranks after one iteration, in which each node pulls the ranks of its neighbours.
     fn pulled(&self, given: &[f64]) -> Vec<f64> {
         let base = (1.0 - DAMPING) / self.nodes() as f64;
         let sum = |node| self.neighbours(node).iter().map(|from| given[*from as usize]).sum::<f64>();
@@ -117,7 +118,7 @@ impl SparseGraph {
     }
 }
 
-/// Draws an edge, one quadrant of the adjacency matrix for each level: 8 bits of a random number for each.
+/// Generates an edge by choosing one quadrant of the adjacency matrix per level, with 8 bits of a random number each.
 fn edge(levels: u32, random: &mut SplitMix64) -> (u32, u32) {
     let (mut from, mut to, mut bits) = (0, 0, 0);
     for level in 0..levels {
@@ -129,7 +130,7 @@ fn edge(levels: u32, random: &mut SplitMix64) -> (u32, u32) {
     (from, to)
 }
 
-/// Searches from another root in each round.
+/// Searches from a different root in each round.
 pub(crate) fn bfs(bytes: usize, rounds: u64) -> u64 {
     let graph = SparseGraph::random(bytes);
     let mut random = SplitMix64::new(5);
@@ -146,7 +147,7 @@ pub(crate) fn bfs(bytes: usize, rounds: u64) -> u64 {
     checksum
 }
 
-/// Iterates from equal ranks.
+/// Iterates, starting from equal ranks.
 pub(crate) fn pagerank(bytes: usize, rounds: u64) -> u64 {
     let graph = SparseGraph::random(bytes);
     let mut degrees = vec![0u32; graph.nodes()];

@@ -1,35 +1,37 @@
-//! Look-ups of keys: hash join, B-tree, binary search.
+//! Lookups of keys: hash join, B-tree and binary search.
 
 use std::collections::BTreeMap;
 use unrack_basis::{SplitMix64, mix};
 
-/// Keys of the build side: a third of the working set is the probe side, the rest is the table, half full.
+/// Returns the number of keys on the build side of a join. A third of the working set is the probe side, and the rest
+/// is the hash table, which is half full.
 pub(crate) fn join_items(bytes: usize) -> u64 {
     table_slots(bytes) / 2
 }
 
-/// Slots of 16 bytes, a power of two.
+/// Returns the number of 16-byte slots of the hash table, a power of two.
 fn table_slots(bytes: usize) -> u64 {
     1 << (bytes * 2 / 3 / 16).ilog2()
 }
 
-/// Look-ups of a round, at each size.
+/// Returns the number of lookups per round, which is the same at each size.
 pub(crate) fn lookups(_bytes: usize) -> u64 {
     100_000
 }
 
-/// Entries of a B-tree. Leaves of the standard library's, when built from sorted entries, hold 11 of 16 bytes each in
-/// 192 bytes, and inner nodes add a tenth: about 20 bytes an entry.
+/// Returns the number of entries of a B-tree. If the standard library builds a tree from sorted entries, a leaf of
+/// 192 bytes holds 11 entries of 16 bytes, and inner nodes add a tenth: about 20 bytes per entry.
 fn entries(bytes: usize) -> u64 {
     (bytes / 20) as u64
 }
 
-/// Words of a sorted array.
+/// Returns the number of words of a sorted array.
 fn words(bytes: usize) -> u64 {
     (bytes / 8) as u64
 }
 
-/// Joins two relations on a key: builds a hash table with linear probing of one, probes with the other.
+/// Joins two relations on a key: builds a hash table with linear probing from one relation and probes it with the
+/// other.
 pub(crate) fn join(bytes: usize, rounds: u64) -> u64 {
     let slots = table_slots(bytes);
     let keys = join_items(bytes);
@@ -39,7 +41,7 @@ pub(crate) fn join(bytes: usize, rounds: u64) -> u64 {
         table[slot] = (row, row * 3);
     }
     let mut random = SplitMix64::new(6);
-    // Half of the probes find a partner.
+    // Half of the probes find a match.
     let probes: Vec<u64> = (0..keys).map(|_| 1 + random.next_u64() % (2 * keys)).collect();
     (0..rounds).fold(0, |sum: u64, _| {
         let partners = probes.iter().map(|&key| table[find(&table, key)].1);
@@ -47,7 +49,7 @@ pub(crate) fn join(bytes: usize, rounds: u64) -> u64 {
     })
 }
 
-/// Returns the slot of a key, or the empty one where it belongs. Key 0 is an empty slot.
+/// Returns the slot of a key, or the empty slot where it belongs. Key 0 marks an empty slot.
 fn find(table: &[(u64, u64)], key: u64) -> usize {
     let mask = table.len() - 1;
     let mut slot = mix(key) as usize & mask;
@@ -57,7 +59,7 @@ fn find(table: &[(u64, u64)], key: u64) -> usize {
     slot
 }
 
-/// Looks up random keys, half of which are there.
+/// Looks up random keys, half of which are in the tree.
 pub(crate) fn btree(bytes: usize, rounds: u64) -> u64 {
     let entries = entries(bytes);
     let map: BTreeMap<u64, u64> = (0..entries).map(|key| (2 * key, key)).collect();
@@ -68,7 +70,7 @@ pub(crate) fn btree(bytes: usize, rounds: u64) -> u64 {
     })
 }
 
-/// Searches random keys.
+/// Searches for random keys.
 pub(crate) fn binary_search(bytes: usize, rounds: u64) -> u64 {
     let words = words(bytes);
     let sorted: Vec<u64> = (0..words).map(|word| word * 7).collect();

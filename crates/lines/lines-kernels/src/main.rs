@@ -1,4 +1,4 @@
-//! Kernels as a program.
+//! Executable of the kernels.
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {

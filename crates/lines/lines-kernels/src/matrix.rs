@@ -1,29 +1,29 @@
-//! Matrices: products dense and sparse, and a stencil.
+//! Matrices: dense and sparse products, and a stencil.
 
 use std::hint::black_box;
 use unrack_basis::SplitMix64;
 
 /// Rows and columns of a block.
 const BLOCK: usize = 32;
-/// Entries in a row of the sparse matrix.
+/// Nonzero entries per row of the sparse matrix.
 const ROW_ENTRIES: usize = 16;
 
-/// Rows of each of three square matrices, a multiple of the block.
+/// Returns the number of rows of each of three square matrices, a multiple of the block.
 fn rows(bytes: usize) -> usize {
     (((bytes / 24) as f64).sqrt() as usize / BLOCK).max(1) * BLOCK
 }
 
-/// Multiplications of one row of the product.
+/// Returns the number of multiplications per row of the product.
 pub(crate) fn row_items(bytes: usize) -> u64 {
     (rows(bytes) * rows(bytes)) as u64
 }
 
-/// Multiplications of a row of blocks of the product.
+/// Returns the number of multiplications per row of blocks of the product.
 pub(crate) fn blocked_items(bytes: usize) -> u64 {
     row_items(bytes) * BLOCK as u64
 }
 
-/// Entries of a sparse matrix of rows of 12 bytes an entry and 24 bytes more.
+/// Returns the number of nonzero entries of the sparse matrix. A row takes 12 bytes per entry and 24 more.
 pub(crate) fn sparse_items(bytes: usize) -> u64 {
     (sparse_rows(bytes) * ROW_ENTRIES) as u64
 }
@@ -32,7 +32,7 @@ fn sparse_rows(bytes: usize) -> usize {
     bytes / (ROW_ENTRIES * 12 + 24)
 }
 
-/// Points of each of two grids.
+/// Returns the number of points of each of two grids.
 pub(crate) fn stencil_items(bytes: usize) -> u64 {
     (side(bytes) * side(bytes)) as u64
 }
@@ -41,7 +41,7 @@ fn side(bytes: usize) -> usize {
     ((bytes / 16) as f64).sqrt() as usize
 }
 
-/// Square matrix by rows.
+/// Square matrix, stored by rows.
 struct Matrix {
     rows: usize,
     values: Vec<f64>,
@@ -61,7 +61,7 @@ impl Matrix {
         &self.values[row * self.rows..][..self.rows]
     }
 
-    /// Adds a row of `a b`, one column of `b` after another.
+    /// Adds one row of `a b`, with one column of `b` after another.
     fn add_row(&mut self, a: &Matrix, b: &Matrix, row: usize) {
         let rows = self.rows;
         for column in 0..rows {
@@ -71,7 +71,7 @@ impl Matrix {
         }
     }
 
-    /// Adds a row of blocks of `a b`.
+    /// Adds one row of blocks of `a b`.
     fn add_block_row(&mut self, a: &Matrix, b: &Matrix, first: usize) {
         let rows = self.rows;
         for (inner, column) in
@@ -93,7 +93,7 @@ impl Matrix {
     }
 }
 
-/// Multiplies by the definition, a row of the product in each round.
+/// Multiplies matrices by the definition, one row of the product per round.
 pub(crate) fn naive(bytes: usize, rounds: u64) -> u64 {
     let rows = rows(bytes);
     let (a, b, mut c) = (Matrix::random(rows, 1), Matrix::random(rows, 2), Matrix::zero(rows));
@@ -101,7 +101,7 @@ pub(crate) fn naive(bytes: usize, rounds: u64) -> u64 {
     c.checksum()
 }
 
-/// Multiplies in blocks, a row of blocks in each round.
+/// Multiplies matrices in blocks, one row of blocks per round.
 pub(crate) fn blocked(bytes: usize, rounds: u64) -> u64 {
     let rows = rows(bytes);
     let (a, b, mut c) = (Matrix::random(rows, 1), Matrix::random(rows, 2), Matrix::zero(rows));
@@ -109,7 +109,7 @@ pub(crate) fn blocked(bytes: usize, rounds: u64) -> u64 {
     c.checksum()
 }
 
-/// Multiplies a matrix with random columns by a vector, over and over.
+/// Multiplies a matrix with random columns by a vector, repeatedly.
 pub(crate) fn sparse(bytes: usize, rounds: u64) -> u64 {
     let rows = sparse_rows(bytes);
     let mut random = SplitMix64::new(3);
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn both_products_are_the_product() {
-        // 128 KiB: 64 rows, whole numbers below 2^53, so that any order of additions gives the same.
+        // 128 KiB: 64 rows. All values are integers below 2^53, so that the order of additions does not matter.
         let (bytes, rows) = (128 << 10, 64);
         let (a, b, mut c) = (Matrix::random(rows, 1), Matrix::random(rows, 2), Matrix::zero(rows));
         for (i, j, k) in (0..rows * rows * rows).map(|n| (n / rows / rows, n / rows % rows, n % rows)) {

@@ -5,17 +5,18 @@ use unrack_basis::SplitMix64;
 
 const LINE: usize = 64;
 
-/// Words of a table of a size rounded down to a power of two: updates of a round of [`gups`].
+/// Returns the number of words of a table, rounded down to a power of two, which is the number of updates per round
+/// of [`gups`].
 pub(crate) fn words(bytes: usize) -> u64 {
     1 << (bytes / 8).ilog2()
 }
 
-/// Loads of a round of a chase, at each size.
+/// Returns the number of loads per round of a chase, which is the same at each size.
 pub(crate) fn steps(_bytes: usize) -> u64 {
     100_000
 }
 
-/// Updates random words of a table, as the HPC Challenge's RandomAccess does: `t[r mod n] ^= r`.
+/// Updates random words of a table, like RandomAccess of the HPC Challenge: `t[r mod n] ^= r`.
 pub(crate) fn gups(bytes: usize, rounds: u64) -> u64 {
     let words = words(bytes);
     let mut table: Vec<u64> = (0..words).collect();
@@ -27,14 +28,14 @@ pub(crate) fn gups(bytes: usize, rounds: u64) -> u64 {
     table.iter().fold(0, |sum: u64, word| sum.rotate_left(1) ^ word)
 }
 
-/// Line that leads to another, with a payload.
+/// Line that points to another one, with a payload.
 #[derive(Clone, Copy)]
 struct Node {
     next: u64,
     payload: [u64; 7],
 }
 
-/// Makes one random cycle of all lines.
+/// Links all lines in one random cycle.
 fn ring(bytes: usize) -> Vec<Node> {
     let lines = bytes / LINE;
     let order = shuffled(lines, 2);
@@ -45,7 +46,7 @@ fn ring(bytes: usize) -> Vec<Node> {
     ring
 }
 
-/// Shuffles the numbers below `count` by Fisher and Yates' method.
+/// Shuffles the numbers below `count` by the method of Fisher and Yates.
 pub(crate) fn shuffled(count: usize, seed: u64) -> Vec<u32> {
     let mut random = SplitMix64::new(seed);
     let mut numbers: Vec<u32> = (0..count as u32).collect();
@@ -55,7 +56,7 @@ pub(crate) fn shuffled(count: usize, seed: u64) -> Vec<u32> {
     numbers
 }
 
-/// Follows the cycle.
+/// Follows the cycle from one position.
 pub(crate) fn chase(bytes: usize, rounds: u64) -> u64 {
     let ring = black_box(ring(bytes));
     let mut at = 0;
@@ -65,7 +66,7 @@ pub(crate) fn chase(bytes: usize, rounds: u64) -> u64 {
     at
 }
 
-/// Follows the cycle from eight places at once.
+/// Follows the cycle from eight positions simultaneously.
 pub(crate) fn chases(bytes: usize, rounds: u64) -> u64 {
     const CHASES: usize = 8;
     let ring = black_box(ring(bytes));
@@ -76,7 +77,7 @@ pub(crate) fn chases(bytes: usize, rounds: u64) -> u64 {
     at.iter().fold(0, |sum: u64, at| sum.rotate_left(8) ^ at)
 }
 
-/// Follows the cycle and sums the payload of each node.
+/// Follows the cycle and sums the payloads of the nodes.
 pub(crate) fn list(bytes: usize, rounds: u64) -> u64 {
     let ring = black_box(ring(bytes));
     let (mut at, mut sum) = (0, 0u64);
@@ -105,7 +106,7 @@ mod tests {
 
     #[test]
     fn updates_undo_themselves() {
-        // RandomAccess is its own inverse: the same updates again restore the table.
+        // RandomAccess is its own inverse, so repeating the same updates restores the table.
         let words = words(64 << 10);
         let plain = (0..words).fold(0, |sum: u64, word| sum.rotate_left(1) ^ word);
         let mut table: Vec<u64> = (0..words).collect();

@@ -2,26 +2,27 @@
 
 use crate::table::{KERNELS, Kernel};
 
-/// Words for sizes, in bytes: beyond the second level of present processors but within the last, and beyond that.
+/// Names of sizes, in bytes. The first exceeds the second level of current processors but fits into their last level,
+/// and the second exceeds the last level.
 const SIZES: [(&str, usize); 2] = [("cache", 2 << 20), ("memory", 64 << 20)];
-/// Least and most working sets, in bytes.
+/// Minimum and maximum working set, in bytes.
 const BYTES: std::ops::RangeInclusive<usize> = 64 << 10..=16 << 30;
 
-/// Request of the command line.
+/// Parsed command line.
 pub(crate) enum Request {
-    /// Help.
+    /// Print the help.
     Help,
-    /// Names of all kernels.
+    /// List the names of all kernels.
     List,
-    /// Run of a kernel.
+    /// Run a kernel.
     Run { kernel: &'static Kernel, bytes: usize, rounds: u64 },
 }
 
 impl Request {
-    /// Reads the words behind the program's name.
+    /// Parses the arguments after the program's name.
     ///
     /// # Errors
-    /// A sentence that says which word is wrong, and what is expected there.
+    /// A sentence that names the wrong argument and what is expected there.
     pub(crate) fn parse(words: &[String]) -> Result<Request, String> {
         let (mut plain, mut rounds) = (Vec::new(), None);
         let mut words = words.iter().map(String::as_str);

@@ -1,13 +1,13 @@
-//! Sorts of random words.
+//! Sorting of random words.
 
 use unrack_basis::SplitMix64;
 
-/// Words of a working set.
+/// Returns the number of words of a working set.
 pub(crate) fn items(bytes: usize) -> u64 {
     (bytes / 8) as u64
 }
 
-/// Words of a working set that has a second array of the same size.
+/// Returns the number of words of a working set that also contains a second array of the same size.
 pub(crate) fn merge_items(bytes: usize) -> u64 {
     (bytes / 16) as u64
 }
@@ -17,12 +17,12 @@ fn random_words(count: u64, round: u64) -> Vec<u64> {
     (0..count).map(|_| random.next_u64()).collect()
 }
 
-/// Folds some words of a sorted array into a checksum.
+/// Combines some words of a sorted array into a checksum.
 fn folded(checksum: u64, words: &[u64]) -> u64 {
     words.iter().step_by(997).fold(checksum, |sum, word| sum.rotate_left(1) ^ word)
 }
 
-/// Sorts other words in each round by `sort_unstable`.
+/// Sorts different words in each round, by `sort_unstable`.
 pub(crate) fn sort(bytes: usize, rounds: u64) -> u64 {
     (0..rounds).fold(0, |checksum, round| {
         let mut words = random_words(items(bytes), round);
@@ -31,12 +31,13 @@ pub(crate) fn sort(bytes: usize, rounds: u64) -> u64 {
     })
 }
 
-/// Sorts other words in each round by merging.
+/// Sorts different words in each round, by merging.
 pub(crate) fn merge_sort(bytes: usize, rounds: u64) -> u64 {
     (0..rounds).fold(0, |checksum, round| folded(checksum, &merged(random_words(merge_items(bytes), round))))
 }
 
-/// Sorts from the bottom up: runs of 1, 2, 4, ... words (Knuth, TAOCP vol. 3, algorithm 5.2.4 S, without its ends).
+/// Sorts bottom-up by merging runs of 1, 2, 4, ... words (Knuth, TAOCP vol. 3, algorithm 5.2.4 S, without merging
+/// from both ends).
 fn merged(words: Vec<u64>) -> Vec<u64> {
     let (mut from, mut to) = (words.clone(), words);
     let mut run = 1;

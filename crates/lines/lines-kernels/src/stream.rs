@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 const SCALAR: f64 = 3.0;
 
-/// Elements of each of the three arrays, which are the items of a round.
+/// Returns the number of elements of each of the three arrays, which is the number of items per round.
 pub(crate) fn items(bytes: usize) -> u64 {
     (bytes / 24) as u64
 }
@@ -22,7 +22,7 @@ impl Arrays {
         Arrays { a: vec![1.0; elements], b: vec![2.0; elements], c: vec![0.5; elements] }
     }
 
-    /// Runs so many rounds, each of which changes an element first, and sums samples of all arrays.
+    /// Runs `rounds` rounds and returns the sum of samples of all arrays. Each round first changes one element.
     fn rounds(mut self, rounds: u64, mut round: impl FnMut(&mut Arrays)) -> u64 {
         for n in 0..rounds {
             self.a[0] = n as f64;
@@ -34,10 +34,10 @@ impl Arrays {
     }
 }
 
-/// Copies `a` to `c`. A loop, as in STREAM: the library's copy may bypass the caches.
+/// Copies `a` to `c` in a loop, as in STREAM. The library's copy is not used, because it may bypass the caches.
 pub(crate) fn copy(bytes: usize, rounds: u64) -> u64 {
-    // The compiler makes a call of `memcpy` of a plain loop; addition of a zero that it does not know is no arithmetic
-    // that costs anything beside the memory.
+    // The compiler would convert a plain copy loop to a call of `memcpy`. Adding a zero that it does not know
+    // prevents this, and its cost is negligible compared with the memory accesses.
     let zero = black_box(0u64);
     Arrays::new(bytes).rounds(rounds, |arrays| {
         for (c, a) in arrays.c.iter_mut().zip(&arrays.a) {
@@ -77,7 +77,7 @@ pub(crate) fn triad(bytes: usize, rounds: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Elements 0, 1024, ... of one array of 4096: four samples.
+    /// Sums the elements 0, 1024, ... of an array of 4096 elements: four samples.
     fn sum(a: [f64; 2], b: [f64; 2], c: [f64; 2]) -> u64 {
         let weighted = |[first, rest]: [f64; 2]| first + 3.0 * rest;
         (weighted(a) + 2.0 * weighted(b) + 4.0 * weighted(c)).to_bits()

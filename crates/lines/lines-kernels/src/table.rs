@@ -2,21 +2,21 @@
 
 use crate::{core, graph, lookup, matrix, pointers, sorting, stream, text};
 
-/// Kernel of a known use of memory.
+/// Kernel with a known memory access pattern.
 pub(crate) struct Kernel {
     /// Name on the command line.
     pub(crate) name: &'static str,
-    /// Work of a round.
+    /// Description of the work of a round.
     pub(crate) about: &'static str,
-    /// Items of work in a round, by the working set in bytes.
+    /// Number of items of work per round, given the working set in bytes.
     pub(crate) items: fn(usize) -> u64,
-    /// Items of a run without `--rounds`.
+    /// Number of items of a run without `--rounds`.
     pub(crate) usual_items: u64,
-    /// Runs on a working set of so many bytes, so many rounds, and returns a checksum.
+    /// Runs on a working set of this many bytes, for this many rounds, and returns a checksum.
     pub(crate) run: fn(usize, u64) -> u64,
 }
 
-/// Table of kernels.
+/// All kernels.
 pub(crate) const KERNELS: [Kernel; 30] = [
     Kernel {
         name: "copy",

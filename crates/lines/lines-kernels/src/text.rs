@@ -1,23 +1,23 @@
-//! Streams that are read once: counts of keys, search of a string.
+//! Streams that are read once: a histogram of keys, and the search for a string.
 
 use std::hint::black_box;
 use unrack_basis::SplitMix64;
 
 const WORDS: [&str; 8] = ["rack ", "memory ", "line ", "load ", "stored ", "latent ", "far ", "near "];
-/// Word whose beginning is frequent and which is missing.
+/// Word that is missing in the text, but whose beginning is frequent.
 const MISSING: &str = "memory latency ";
 
-/// Keys: three quarters of the working set, 4 bytes each. The rest are the counts.
+/// Returns the number of keys. Keys of 4 bytes take three quarters of the working set, and the counts take the rest.
 pub(crate) fn histogram_items(bytes: usize) -> u64 {
     (bytes / 16 * 3) as u64
 }
 
-/// Bytes of the text.
+/// Returns the number of bytes of the text.
 pub(crate) fn search_items(bytes: usize) -> u64 {
     bytes as u64
 }
 
-/// Counts keys.
+/// Counts how often each key occurs.
 pub(crate) fn histogram(bytes: usize, rounds: u64) -> u64 {
     let bins = bytes / 16;
     let mut random = SplitMix64::new(1);
@@ -30,7 +30,7 @@ pub(crate) fn histogram(bytes: usize, rounds: u64) -> u64 {
     counts.iter().fold(0, |sum: u64, count| sum.rotate_left(3) ^ u64::from(*count))
 }
 
-/// Searches a text for a word that is not in it, and counts its first word.
+/// Searches a text for a word that does not occur in it, and counts its first word.
 pub(crate) fn string_search(bytes: usize, rounds: u64) -> u64 {
     let text = text(bytes);
     (0..rounds).map(|_| black_box(&text).matches(MISSING).count() as u64 + text.len() as u64).sum()

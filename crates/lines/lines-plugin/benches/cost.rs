@@ -1,7 +1,8 @@
-//! Cost of a recorded run, beside the native one and QEMU alone.
+//! Cost of a recorded run, compared with the native run and with QEMU alone.
 //!
-//! `cargo build --release -p unrack-lines-plugin -p unrack-lines-kernels && cargo bench -p unrack-lines-plugin`. Seconds,
-//! the least of several passes; nanoseconds for an instruction; and times native. Starting QEMU is in the numbers.
+//! Run it with `cargo build --release -p unrack-lines-plugin -p unrack-lines-kernels && cargo bench -p
+//! unrack-lines-plugin`. It prints the minimum of several passes in seconds, the nanoseconds per instruction, and the
+//! slowdown relative to the native run. The numbers include the start of QEMU.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 use unrack_lines_run::{Options, Tools, prepare};
 
-/// Kernels: bound by memory, by computation, by branches, by vectors.
+/// Kernels that are limited by memory, computation, branches or vectors.
 const KERNELS: &[&str] = &["chase", "matmul", "sort", "triad", "string-search"];
 const PASSES: usize = 3;
 

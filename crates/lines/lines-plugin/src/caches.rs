@@ -1,4 +1,4 @@
-//! Caches of the process, and what they tell of each access.
+//! Simulated caches of the process, and the recording of what they report for each access.
 
 use crate::code::Code;
 use crate::settings::Settings;
@@ -9,10 +9,10 @@ use unrack_lines::placement::MovedBytes;
 use unrack_lines::recording::Header;
 use unrack_lines::window::{CodeFetch, LineAccess, Prefetch, RecordedWindow, Served, WriteBack};
 
-/// Bits of an instruction's index in its block: QEMU translates at most 512 at once.
+/// Bits of an instruction's index in its block, because QEMU translates at most 512 instructions at once.
 const INSTRUCTION_BITS: u32 = 9;
 
-/// Caches of the process.
+/// Caches, placements and heat of the process.
 pub(crate) struct Caches {
     hierarchy: Hierarchy,
     heat: Heat,
@@ -23,7 +23,7 @@ impl Caches {
     /// Creates empty caches.
     ///
     /// # Errors
-    /// If the settings ask for what cannot be simulated.
+    /// If the settings ask for a configuration that cannot be simulated.
     pub(crate) fn new(settings: &Settings) -> Result<Caches, String> {
         let hierarchy = Hierarchy::new(&settings.processor, settings.cores, &settings.placements);
         let header = Header {
@@ -33,7 +33,7 @@ impl Caches {
         Ok(Caches { hierarchy: hierarchy.map_err(|why| why.to_string())?, heat: Heat::new(), header })
     }
 
-    /// Returns what the beginning of a recording says of the caches.
+    /// Returns the header of a recording that is made with these caches.
     pub(crate) fn header(&self) -> Header {
         self.header.clone()
     }
@@ -43,39 +43,39 @@ impl Caches {
         self.hierarchy.counters(thread)
     }
 
-    /// Sets all counts to 0: a child begins.
+    /// Resets all counts to 0, because a child process begins.
     pub(crate) fn forget_counts(&mut self) {
         self.hierarchy.forget_counts();
         self.heat = Heat::new();
     }
 
-    /// Hears how many instructions all threads have executed.
+    /// Advances time to `instructions`, the number that all threads have executed so far.
     pub(crate) fn advance(&mut self, instructions: u64) {
         self.hierarchy.advance(instructions);
         self.heat.advance(instructions);
     }
 
-    /// Returns how often memory was asked for each page.
+    /// Returns how often each page was requested from memory.
     pub(crate) fn heat(&self) -> HeatTables {
         self.heat.tables()
     }
 
-    /// Returns what each placement has moved.
+    /// Returns the memory that each placement has moved.
     pub(crate) fn moved(&self) -> Vec<MovedBytes> {
         self.hierarchy.moved()
     }
 
-    /// Sets which pages are of 2 MiB.
+    /// Sets the address ranges of 2 MiB pages.
     pub(crate) fn set_huge_pages(&mut self, ranges: &[(u64, u64)]) {
         self.hierarchy.set_huge_pages(ranges);
     }
 
-    /// Forgets a page that the program has given back.
+    /// Forgets a page that the program has released.
     pub(crate) fn forget_page(&mut self, page: u64) {
         self.hierarchy.forget_page(page);
     }
 
-    /// Makes an access, and notes it in the window if one is recorded. Returns whether memory served it.
+    /// Makes an access, and records it in the window if there is one. Returns whether memory served it.
     #[inline]
     pub(crate) fn access(
         &mut self,
@@ -103,13 +103,14 @@ impl Caches {
         outcome.served == Served::Memory
     }
 
-    /// Fetches a line of code, and notes it in the window if one is recorded and the instruction cache has not had it.
+    /// Fetches a code line. If the instruction cache lacks it and there is a window, the fetch is recorded.
     #[inline]
     pub(crate) fn fetch(&mut self, thread: u32, line: u64, window: Option<&mut RecordedWindow>) {
         let Some(found) = self.hierarchy.fetch_code(thread, line) else { return };
         self.heat.count_code(line, found.served, &self.hierarchy);
         let Some(window) = window else { return };
-        // Modified lines that make way for code leave with the access before it.
+        // A write-back that the fetch caused is attributed to the access before it, because windows index write-backs
+        // by access.
         if let Some(after) = window.accesses.len().checked_sub(1) {
             self.note_moved(window, after);
         }
@@ -119,7 +120,7 @@ impl Caches {
         }
     }
 
-    /// Notes the lines that moved at an access.
+    /// Records the lines that moved because of an access.
     fn note_moved(&self, window: &mut RecordedWindow, after: usize) {
         let after = after as u32;
         let write_backs = self.hierarchy.write_backs().iter();

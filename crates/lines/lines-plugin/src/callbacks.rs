@@ -1,7 +1,8 @@
-//! Callbacks of QEMU: the events of the program's threads.
+//! Callbacks of QEMU: events of the program's threads.
 //!
-//! A callback runs in the thread whose event it is. Each thread has a [`Thread`] of its own, which no other touches while
-//! it runs; what they share is behind one lock, which is taken for each buffer of events.
+//! A callback runs in the thread that caused the event. Each thread has its own [`Thread`], which no other thread
+//! accesses while it runs. The state that the threads share is protected by one lock, which is taken once per buffer
+//! of events.
 
 use crate::code::Code;
 use crate::exec::{self, Left, Request};
@@ -17,18 +18,18 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use unrack_lines::summary::RecordEnding;
 
-/// Threads of one process at most: Linux's limit of mappings (`vm.max_map_count`) allows half as many.
+/// Maximum number of threads in one process. Linux's limit of mappings (`vm.max_map_count`) allows only half as many.
 const MOST: usize = 1 << 16;
 
-/// Threads by QEMU's index.
+/// Threads, indexed by QEMU's vCPU index.
 static THREADS: [AtomicPtr<Thread>; MOST] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST];
 
-/// Plugin after its start.
+/// Plugin, once it has started.
 struct Plugin {
     qemu: Qemu,
     shared: Mutex<Shared>,
-    /// Turns that threads have asked for, to process their events in this order: a lock alone lets one thread have many
-    /// turns while others wake up.
+    /// Number of turns that threads have requested. Threads process their buffers in the order of their turns. With
+    /// the lock alone, one thread could take it many times while the others wake up.
     turns: AtomicU64,
     turn_over: Condvar,
 }
@@ -36,19 +37,19 @@ struct Plugin {
 static PLUGIN: OnceLock<Plugin> = OnceLock::new();
 
 thread_local! {
-    /// QEMU's index of this thread, at its last system call.
+    /// QEMU's index of this thread, as of its last system call.
     static INDEX: Cell<usize> = const { Cell::new(0) };
     /// Lock that a thread holds while it forks.
     static FORKING: RefCell<Option<MutexGuard<'static, Shared>>> = const { RefCell::new(None) };
 }
 
-/// Begins to record: registers the callbacks.
+/// Starts to record by registering the callbacks.
 pub(crate) fn begin(id: qemu::Id, qemu: Qemu, shared: Shared) {
     let plugin = PLUGIN.get_or_init(|| {
         let (turns, turn_over) = (AtomicU64::new(0), Condvar::new());
         Plugin { qemu, shared: Mutex::new(shared), turns, turn_over }
     });
-    // SAFETY: the handlers have the type that pthread_atfork asks for, and the library is never unloaded.
+    // SAFETY: the handlers have the type that `pthread_atfork` requires, and the library is never unloaded.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
     plugin.qemu.register(
         id,
@@ -69,11 +70,11 @@ fn plugin() -> Option<&'static Plugin> {
 
 impl Plugin {
     fn lock(&self) -> MutexGuard<'_, Shared> {
-        // A panic ends the process: a callback cannot unwind into QEMU.
+        // A poisoned lock can be used, because a panic ends the process: a callback cannot unwind into QEMU.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Processes the events of a thread when it is its turn.
+    /// Waits for the turn of a thread, and processes its events.
     fn drain(&self, thread: &mut Thread) {
         let turn = self.turns.fetch_add(1, Relaxed);
         let mut shared = self.lock();
@@ -90,12 +91,12 @@ impl Plugin {
 /// Returns the state of a thread.
 ///
 /// # Safety
-/// The caller runs in this thread, in a callback that was called with its index, and holds no other reference to it; or
-/// the thread cannot run.
+/// The caller holds no other reference to the state. It runs in this thread, in a callback that was called with its
+/// index; or the thread cannot run.
 #[inline(always)]
 unsafe fn thread(index: usize) -> Option<&'static mut Thread> {
     let thread = THREADS.get(index)?.load(Relaxed);
-    // SAFETY: the pointer is null or from `Box::into_raw`, and is not freed while its thread runs.
+    // SAFETY: the pointer is null or comes from `Box::into_raw`, and is not freed while its thread runs.
     unsafe { thread.as_mut() }
 }
 
@@ -112,7 +113,7 @@ extern "C" fn thread_started(_: qemu::Id, index: c_uint) {
 
 extern "C" fn thread_ended(_: qemu::Id, index: c_uint) {
     let Some(plugin) = plugin() else { return };
-    // SAFETY: the thread itself calls this.
+    // SAFETY: this callback runs in the thread itself.
     if let Some(thread) = unsafe { thread(index as usize) } {
         thread.finish(&mut plugin.lock(), &plugin.qemu, true);
     }
@@ -124,14 +125,15 @@ extern "C" fn thread_ended(_: qemu::Id, index: c_uint) {
 /// Frees the state of a thread that no longer runs.
 fn free(thread: *mut Thread) {
     if !thread.is_null() {
-        // SAFETY: only `thread_started` stores pointers, which are from `Box::into_raw`; who swaps one out has the only one.
+        // SAFETY: only `thread_started` stores pointers, and they come from `Box::into_raw`. The caller has swapped
+        // this one out of the table and therefore holds the only copy.
         drop(unsafe { Box::from_raw(thread) });
     }
 }
 
 extern "C" fn translated(_: qemu::Id, tb: *mut qemu::Tb) {
     let Some(plugin) = plugin() else { return };
-    // SAFETY: QEMU has called this with the block that it translates.
+    // SAFETY: `tb` is the block that QEMU is translating while it runs this callback.
     let translation = unsafe { plugin.qemu.translation(tb) };
     let mut shared = plugin.lock();
     if !shared.is_checked {
@@ -144,7 +146,8 @@ extern "C" fn translated(_: qemu::Id, tb: *mut qemu::Tb) {
     }
 }
 
-/// Checks that the guest's addresses are this process's: what its system calls point to is read from here.
+/// Checks that guest addresses are equal to addresses of this process, because the arguments of its system calls are
+/// read through them.
 fn check_addresses(shared: &mut Shared, translation: &qemu::Translation<'_>) {
     let mut instructions = translation.instructions();
     let is_identical = instructions.next().is_some_and(|first| {
@@ -158,9 +161,9 @@ fn check_addresses(shared: &mut Shared, translation: &qemu::Translation<'_>) {
 }
 
 extern "C" fn executed(index: c_uint, code: *mut c_void) {
-    // SAFETY: QEMU calls this in the thread of this index.
+    // SAFETY: QEMU runs this callback in the thread with this index.
     let Some(thread) = (unsafe { thread(index as usize) }) else { return };
-    // SAFETY: `translated` registered this with a reference to code, which is never freed.
+    // SAFETY: `translated` registered this callback with a reference to code, which is never freed.
     let code: &'static Code = unsafe { &*code.cast::<Code>() };
     if thread.events.block(code) {
         drain(thread);
@@ -168,7 +171,7 @@ extern "C" fn executed(index: c_uint, code: *mut c_void) {
 }
 
 extern "C" fn accessed(index: c_uint, info: qemu::AccessInfo, address: u64, instruction: *mut c_void) {
-    // SAFETY: QEMU calls this in the thread of this index.
+    // SAFETY: QEMU runs this callback in the thread with this index.
     let Some(thread) = (unsafe { thread(index as usize) }) else { return };
     if thread.events.access(instruction.addr() as u32, address, info) {
         drain(thread);
@@ -198,7 +201,7 @@ extern "C" fn system_call(
 ) {
     let Some(plugin) = plugin() else { return };
     INDEX.set(index as usize);
-    // SAFETY: QEMU calls this in the thread of this index.
+    // SAFETY: QEMU runs this callback in the thread with this index.
     let Some(thread) = (unsafe { thread(index as usize) }) else { return };
     plugin.drain(thread);
     plugin.lock().count_system_call();
@@ -218,7 +221,8 @@ extern "C" fn system_call(
 /// `tkill`, `tgkill` and `rt_tgsigqueueinfo`, by their numbers on x86-64.
 const SENDS_SIGNAL: [i64; 5] = [62, 129, 200, 234, 297];
 
-/// Runs a program under QEMU. Returns, if that fails, whether the kernel will run one that is not recorded.
+/// Replaces this process by QEMU with another program. If that fails, returns whether the kernel will run a program
+/// that is not recorded.
 fn execute(plugin: &Plugin, thread: &mut Thread, call: i64, arguments: exec::Arguments) -> bool {
     let mut shared = plugin.lock();
     let request = match shared.launcher.is_some() {
@@ -245,7 +249,7 @@ fn execute(plugin: &Plugin, thread: &mut Thread, call: i64, arguments: exec::Arg
 }
 
 extern "C" fn system_call_returned(_: qemu::Id, index: c_uint, call: i64, result: i64) {
-    // SAFETY: QEMU calls this in the thread of this index.
+    // SAFETY: QEMU runs this callback in the thread with this index.
     let Some(thread) = (unsafe { thread(index as usize) }) else { return };
     let Some((pending, arguments)) = thread.pending_call.take() else { return };
     let Some(plugin) = plugin().filter(|_| pending == call) else { return };
@@ -259,7 +263,7 @@ extern "C" fn ended(_: qemu::Id, _: *mut c_void) {
     let Some(plugin) = plugin() else { return };
     let mut shared = plugin.lock();
     for index in 0..MOST {
-        // SAFETY: QEMU has stopped all threads, and calls nothing of them any more (`qemu_plugin_user_exit`).
+        // SAFETY: QEMU has stopped all threads and runs no more of their callbacks (`qemu_plugin_user_exit`).
         if let Some(thread) = unsafe { thread(index) } {
             thread.finish(&mut shared, &plugin.qemu, true);
         }
@@ -267,7 +271,7 @@ extern "C" fn ended(_: qemu::Id, _: *mut c_void) {
     shared.write(RecordEnding::Exit);
 }
 
-/// Takes the lock, so that no other thread holds it when the child begins.
+/// Takes the lock, so that no other thread holds it when the child is created.
 extern "C" fn before_fork() {
     FORKING.set(plugin().map(Plugin::lock));
 }
@@ -276,7 +280,7 @@ extern "C" fn after_fork_in_parent() {
     FORKING.set(None);
 }
 
-/// Begins the record of the child, in which only the thread that forked goes on.
+/// Starts the record of the child, in which only the forking thread continues.
 extern "C" fn after_fork_in_child() {
     let Some(mut shared) = FORKING.take() else { return };
     let own = INDEX.get();
@@ -285,10 +289,10 @@ extern "C" fn after_fork_in_child() {
             free(slot.swap(std::ptr::null_mut(), Relaxed));
         }
     }
-    // Turns that other threads have asked for do not come.
+    // Turns that other threads have requested are skipped, because these threads do not exist in the child.
     shared.turn = plugin().map_or(0, |plugin| plugin.turns.load(Relaxed));
     shared.begin_child();
-    // SAFETY: this is the only thread, between two callbacks.
+    // SAFETY: this is the only thread of the process, and it runs no other callback.
     if let Some(thread) = unsafe { thread(own) } {
         thread.begin_child(&shared);
     }

@@ -1,52 +1,52 @@
-//! Translated code: blocks as QEMU executes them, and as the recording knows them.
+//! Translated code: blocks as QEMU executes them, and as they are recorded.
 
 use crate::decode::{Decoded, Decoder, Flow};
 use crate::qemu::Translation;
 use std::collections::HashMap;
 use unrack_lines::instruction::{BlockEnding, CodeBlock, MemoryUse};
 
-/// Block of translated code. It lives as long as the process: QEMU's code refers to it.
+/// Block of translated code. It is never freed, because code that QEMU has generated refers to it.
 #[derive(Debug)]
 pub(crate) struct Code {
-    /// Number in the order of the first translations.
+    /// Number of the block, in the order of first translation.
     pub(crate) number: u32,
-    /// Block of the model.
+    /// Block of the core model.
     pub(crate) block: CodeBlock,
-    /// Accesses to expect, by instruction.
+    /// Kind of accesses of each instruction.
     pub(crate) sites: Box<[Site]>,
-    /// Continuation after the last instruction.
+    /// Possible continuations after the last instruction.
     pub(crate) flow: Flow,
     /// Address of the last instruction.
     pub(crate) last: u64,
     /// Whether the last instruction has a `rep` prefix.
     pub(crate) ends_repeated: bool,
-    /// Software prefetches among its instructions.
+    /// Number of software prefetches in the block.
     pub(crate) prefetches: u16,
-    /// Function that it belongs to, where the program has a table of symbols.
+    /// Function that contains the block, if the program has a symbol table.
     pub(crate) function: Option<Box<str>>,
 }
 
-/// Kind of the accesses of an instruction.
+/// Kind of accesses of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Site {
-    /// None, or one that QEMU does not announce: a software prefetch.
+    /// No access, or one that QEMU does not report: a software prefetch.
     Silent,
     /// Loads and stores that pass through the caches.
     Cached,
-    /// Load and store in one piece.
+    /// Atomic load and store.
     Atomic,
     /// Stores that bypass the caches.
     Nontemporal,
 }
 
-/// Continuation of an execution, seen from the block that it left.
+/// Continuation of execution, relative to the block that was left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockStep {
-    /// Way to where the last instruction leads.
+    /// Execution continued where the last instruction leads.
     Whole,
-    /// Way to the last instruction again: it is repeated.
+    /// The last instruction is repeated.
     Repeated,
-    /// Elsewhere: a signal came.
+    /// Execution continued elsewhere, because a signal arrived.
     Interrupted,
 }
 
@@ -64,19 +64,19 @@ impl Code {
         let prefetches = decoded.iter().filter(|(_, decoded)| is_prefetch(decoded)).count() as u16;
         let sites = decoded.iter().map(|(_, decoded)| site(decoded)).collect();
         let instructions = decoded.into_iter().map(|(_, decoded)| decoded.instruction).collect();
-        // 512 instructions of 15 bytes at most.
+        // A block has at most 512 instructions of 15 bytes.
         let bytes = (behind - pc) as u32;
         let block = CodeBlock { pc, bytes, instructions, ending: flow.ending };
         Code { number, block, sites, flow, last, ends_repeated, prefetches, function }
     }
 
-    /// Returns the number of its instructions.
+    /// Returns the number of instructions.
     pub(crate) fn length(&self) -> u16 {
-        // QEMU translates at most 512 at once (TCG_MAX_INSNS).
+        // QEMU translates at most 512 instructions at once (TCG_MAX_INSNS).
         self.sites.len() as u16
     }
 
-    /// Tells how execution went on, when the next block begins at `next`.
+    /// Returns how execution continued, given the address of the next block.
     pub(crate) fn step(&self, next: u64) -> BlockStep {
         let is_expected = match self.flow.ending {
             BlockEnding::Falls => next == self.block.behind(),
@@ -91,9 +91,10 @@ impl Code {
         }
     }
 
-    /// Returns the number of instructions that were executed before a signal, given the instruction of the last access.
+    /// Returns the number of instructions that were executed before a signal, given the instruction of the last
+    /// access.
     ///
-    /// A fault is announced by the absence of an access that was due; other signals come between blocks.
+    /// A fault shows in the absence of the next expected access. Other signals arrive only between blocks.
     pub(crate) fn executed(&self, last_access: Option<u16>) -> u16 {
         let seen = last_access.map_or(0, |index| index as usize + 1);
         let due = self.sites.iter().skip(seen).position(|site| *site != Site::Silent);
@@ -110,14 +111,15 @@ fn site(decoded: &Decoded) -> Site {
     }
 }
 
-/// Identity of code: QEMU translates the same more than once, and a program may replace it.
+/// Identity of code. Address and bytes are both needed, because QEMU may translate the same code more than once, and
+/// a program may replace code at an address.
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
     pc: u64,
     bytes: Box<[u8]>,
 }
 
-/// Code that was translated.
+/// All translated code.
 pub(crate) struct Codes {
     decoder: Decoder,
     all: Vec<&'static Code>,
@@ -129,7 +131,7 @@ impl Codes {
         Codes { decoder: Decoder::new(), all: Vec::new(), known: HashMap::default() }
     }
 
-    /// Returns the code of a translation.
+    /// Returns the code of a translation, or `None` if it has no instruction. Equal code is returned again.
     pub(crate) fn translated(&mut self, translation: &Translation<'_>) -> Option<&'static Code> {
         let mut bytes = Vec::new();
         let mut starts = Vec::new();
@@ -141,8 +143,8 @@ impl Codes {
         }
         let pc = starts.first()?.0;
         let (last, offset) = *starts.last()?;
-        // QEMU leaves an instruction that begins on the block's page and ends on the next to a block of its own. Version 7.2
-        // lists it here too, with the bytes on this page; it is never executed here.
+        // An instruction that begins on the block's page and ends on the next one gets its own block in QEMU. Version
+        // 7.2 also lists it here, with only the bytes on this page, but never executes it here.
         if starts.len() > 1 && self.decoder.is_cut(&bytes[offset..], last) {
             starts.pop();
             bytes.truncate(offset);
@@ -164,7 +166,7 @@ impl Codes {
         Some(code)
     }
 
-    /// Returns all code, in the order of its numbers.
+    /// Returns all code, indexed by its numbers.
     pub(crate) fn all(&self) -> &[&'static Code] {
         &self.all
     }

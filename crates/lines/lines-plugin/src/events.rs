@@ -1,23 +1,24 @@
-//! Events of a thread, as fast as they come: each callback of QEMU appends one to the thread's buffer.
+//! Event buffer of a thread. Each callback of QEMU only appends one event to it, so that callbacks are fast.
 //!
-//! All other work is done when the buffer is full, and before each system call.
+//! All further processing is done when the buffer is full, and before each system call.
 
 use crate::code::Code;
 use crate::qemu::AccessInfo;
 
-/// Events that a buffer holds while the process has one thread: 64 KiB.
+/// Capacity of a buffer, in events, while the process has one thread: 64 KiB.
 const ALONE: usize = 4096;
-/// Events that it holds while there are more: their accesses to the caches they share are ordered by buffers.
+/// Capacity while there are more threads. It is smaller, because accesses of different threads to shared caches are
+/// interleaved at the granularity of buffers.
 const SHARED: usize = 256;
 
-/// Mark of an event that is the execution of a block. No access has it: QEMU uses fewer than 20 bits.
+/// Marks the execution of a block. No access has this value, because QEMU uses fewer than 20 bits.
 const BLOCK: AccessInfo = AccessInfo::MAX;
 
-/// Event as it is kept.
+/// Packed event.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Packed {
-    /// Address of an access, or of a [`Code`].
+    /// Address of an access, or pointer to a [`Code`].
     word: u64,
     /// QEMU's description of an access, or [`BLOCK`].
     info: AccessInfo,
@@ -25,12 +26,12 @@ struct Packed {
     instruction: u32,
 }
 
-/// Event.
+/// Event of a thread.
 #[derive(Clone, Copy)]
 pub(crate) enum Event {
-    /// Execution of a block begins.
+    /// The execution of a block begins.
     Block(&'static Code),
-    /// Instruction of that block loads or stores.
+    /// An instruction of the current block loads or stores.
     Access { instruction: u16, address: u64, info: AccessInfo },
 }
 
@@ -47,7 +48,7 @@ impl Events {
         Events { kept: Box::new([nothing; ALONE]), count: 0, limit: ALONE }
     }
 
-    /// Sets the size of the buffer, from the next time that it is empty.
+    /// Sets the capacity of the buffer to that of one thread or of several. The buffer must be empty.
     pub(crate) fn share(&mut self, is_alone: bool) {
         self.limit = if is_alone { ALONE } else { SHARED };
     }
@@ -66,7 +67,7 @@ impl Events {
 
     #[inline(always)]
     fn push(&mut self, event: Packed) -> bool {
-        // A full buffer is emptied at once, so that this index is always valid.
+        // The index is always valid, because a full buffer is emptied at once.
         self.kept[self.count % ALONE] = event;
         self.count += 1;
         self.count >= self.limit
@@ -81,7 +82,7 @@ impl Events {
     #[inline]
     pub(crate) fn iter(&self) -> impl Iterator<Item = Event> {
         self.kept[..self.count.min(ALONE)].iter().map(|packed| match packed.info {
-            // SAFETY: only `block` marks events so, and their word is a reference to code that is never freed.
+            // SAFETY: only `block` stores this mark, together with a reference to code that is never freed.
             BLOCK => Event::Block(unsafe { &*(packed.word as *const Code) }),
             info => Event::Access { instruction: packed.instruction as u16, address: packed.word, info },
         })

@@ -1,6 +1,7 @@
-//! `execve`, made by the plugin: the new program runs under QEMU with this plugin, as the old one does.
+//! `execve` on behalf of the guest: the plugin starts the new program under QEMU with the same plugin.
 //!
-//! QEMU would hand the call to the kernel, and the new program would run outside. What QEMU cannot run is left to it.
+//! QEMU would pass the call to the kernel, and the new program would run outside the recorder. Programs that QEMU
+//! cannot run are left to the kernel.
 
 use crate::guest::Memory;
 use std::ffi::{CStr, CString, OsStr, c_char};
@@ -9,25 +10,25 @@ use std::path::{Path, PathBuf};
 pub(crate) use unrack_lines_programs::Left;
 use unrack_lines_programs::{ResolvedProgram, no_option, resolve, split};
 
-/// `execve` in Linux's table of system calls for x86-64.
+/// Number of `execve` on x86-64 Linux.
 pub(crate) const EXECVE: i64 = 59;
-/// `execveat` in the same table.
+/// Number of `execveat` on x86-64 Linux.
 pub(crate) const EXECVEAT: i64 = 322;
 
 /// Flags of `execveat` (`linux/fcntl.h`).
 const AT_EMPTY_PATH: u64 = 0x1000;
 const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
-/// Folder of paths in `execveat` that stands for the working directory.
+/// Directory descriptor of `execveat` that stands for the working directory.
 const AT_FDCWD: i32 = -100;
 
-/// Command line of this QEMU up to the guest's program: its path and options.
+/// Command line of this QEMU up to the guest's program: path and options.
 pub(crate) struct Launcher {
     qemu: CString,
     options: Vec<CString>,
 }
 
-/// Returns the path of the program that this QEMU runs: the first word of its command line behind `-plugin` that is no
-/// option or value of one.
+/// Returns the path of the program that this QEMU runs: the first word of its command line after `-plugin` that is
+/// neither an option nor the value of one.
 pub(crate) fn own_program() -> Option<String> {
     let line = std::fs::read("/proc/self/cmdline").ok()?;
     let mut words = line.split(|&byte| byte == 0).skip_while(|word| *word != b"-plugin").skip(2);
@@ -39,7 +40,7 @@ pub(crate) fn own_program() -> Option<String> {
     }
 }
 
-/// Request to execute a file.
+/// Request of the guest to execute a file.
 pub(crate) struct Request {
     path: CString,
     arguments: Vec<CString>,
@@ -50,7 +51,7 @@ pub(crate) struct Request {
 pub(crate) type Arguments = [u64; 5];
 
 impl Launcher {
-    /// Reads how this QEMU was started. The option `-plugin` is the last that each program is started with.
+    /// Reads the command line with which this QEMU was started. The option `-plugin` is always the last one.
     pub(crate) fn find() -> Option<Launcher> {
         let line = std::fs::read("/proc/self/cmdline").ok()?;
         let qemu = std::fs::read_link("/proc/self/exe").ok()?;
@@ -60,7 +61,7 @@ impl Launcher {
         Some(Launcher { qemu: CString::new(qemu.into_os_string().into_vec()).ok()?, options })
     }
 
-    /// Replaces this process by QEMU with the program. Returns only if that fails.
+    /// Replaces this process by QEMU with the program. Returns only on failure.
     pub(crate) fn execute(&self, program: ResolvedProgram, environment: Vec<CString>) {
         let (kept, given) = split(environment);
         let mut arguments = self.options.clone();
@@ -71,7 +72,7 @@ impl Launcher {
         arguments.push(no_option(program.path));
         arguments.extend(of_program);
         let (arguments, environment) = (pointers(&arguments), pointers(&kept));
-        // SAFETY: the path ends in NUL; both lists end in null, and their strings live until the call returns.
+        // SAFETY: the path ends in NUL, both lists end in a null pointer, and their strings outlive the call.
         unsafe { libc::execve(self.qemu.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
     }
 }
@@ -81,8 +82,8 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
 }
 
 impl Request {
-    /// Reads what a program asks for with `execve` or `execveat`. Nothing is returned where its pointers are wrong or the
-    /// file has no name: the kernel then decides.
+    /// Reads the request of an `execve` or `execveat`. Returns `None` if its pointers are invalid or the file has no
+    /// path; the kernel then handles the call.
     pub(crate) fn read(call: i64, arguments: Arguments, binary: &Path) -> Option<Request> {
         let memory = Memory::open()?;
         let (path, rest) = match call {
@@ -100,16 +101,16 @@ impl Request {
         &self.path
     }
 
-    /// Finds what the kernel would run.
+    /// Finds the program that the kernel would run.
     ///
     /// # Errors
-    /// Why the request is left to the kernel.
+    /// The reason why the request is left to the kernel.
     pub(crate) fn resolve(self) -> Result<(ResolvedProgram, Vec<CString>), Left> {
         Ok((resolve(self.path, self.arguments)?, self.environment))
     }
 }
 
-/// Returns the path that `execveat` means, from its folder, path and flags.
+/// Returns the path that an `execveat` denotes by its directory, path and flags.
 fn path_at(memory: &Memory, arguments: Arguments) -> Option<CString> {
     let [folder, path, _, _, flags] = arguments;
     let path = memory.string(path)?;
@@ -126,20 +127,22 @@ fn path_at(memory: &Memory, arguments: Arguments) -> Option<CString> {
     c_string(opened(folder)?.join(OsStr::from_bytes(path.as_bytes())))
 }
 
-/// Returns the path of an open file, if it still has one: the descriptor itself may be closed at `execve`.
+/// Returns the path of an open file, if it still has one. The path is used instead of the descriptor because `execve`
+/// may close the descriptor.
 fn opened(descriptor: i32) -> Option<PathBuf> {
     let path = std::fs::read_link(format!("/proc/self/fd/{descriptor}")).ok()?;
     path.exists().then_some(path)
 }
 
-/// Returns the path of the guest's own program where a path means it: in this process that link leads to QEMU.
+/// Returns the path of the guest's own program if `path` is a link to it, because in this process that link leads to
+/// QEMU. Otherwise returns the result of [`descriptor`].
 fn own_binary(path: &CStr, binary: &Path) -> Option<CString> {
     let own = format!("/proc/{}/exe", std::process::id());
     let is_own = path == c"/proc/self/exe" || path.to_bytes() == own.as_bytes();
     if is_own { c_string(binary.to_path_buf()) } else { descriptor(path) }
 }
 
-/// Returns the path behind `/proc/self/fd/N`, which glibc's `fexecve` uses.
+/// Returns the path of the open file that `/proc/self/fd/N` denotes, which glibc's `fexecve` uses.
 fn descriptor(path: &CStr) -> Option<CString> {
     let path = path.to_str().ok()?;
     let number = path.strip_prefix("/proc/self/fd/").or_else(|| path.strip_prefix("/dev/fd/"))?;

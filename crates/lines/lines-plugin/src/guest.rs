@@ -1,38 +1,38 @@
-//! Memory of the guest, read by way of the kernel: a pointer of the program may be wrong, and reading it directly would
-//! end the process.
+//! Memory of the guest. It is read through the kernel, because a pointer of the program may be invalid, and
+//! dereferencing it would end the process.
 //!
-//! Guest addresses are addresses of this process, which [`is_identical`] checks.
+//! Guest addresses are equal to addresses of this process, which [`is_identical`] checks.
 
 use std::ffi::CString;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Longest string that is read, in bytes: the kernel's limit of one argument (`MAX_ARG_STRLEN`).
+/// Maximum length of a string, in bytes: the kernel's limit for one argument (`MAX_ARG_STRLEN`).
 const LONGEST: usize = 32 * 4096;
-/// Largest number of strings in a list that is read.
+/// Maximum number of strings in a list.
 const MOST: usize = 1 << 20;
 
 /// Memory of this process.
 pub(crate) struct Memory(File);
 
 impl Memory {
-    /// Opens the memory, or returns nothing where the kernel does not allow it.
+    /// Opens the memory. Returns `None` if the kernel does not allow it.
     pub(crate) fn open() -> Option<Memory> {
         File::open("/proc/self/mem").ok().map(Memory)
     }
 
-    /// Returns whether these bytes are at this address.
+    /// Returns whether `bytes` are stored at this address.
     pub(crate) fn is_identical(&self, address: u64, bytes: &[u8]) -> bool {
         let mut found = vec![0; bytes.len()];
         self.0.read_exact_at(&mut found, address).is_ok() && found == bytes
     }
 
-    /// Reads a string that ends in NUL.
+    /// Reads a string that ends in NUL. Returns `None` if it cannot be read or is too long.
     pub(crate) fn string(&self, address: u64) -> Option<CString> {
         let mut bytes = Vec::new();
         let mut chunk = [0; 256];
         while bytes.len() < LONGEST {
-            // A string may end just before a page that is not there.
+            // A read must not cross a page boundary, because a string may end just before an unmapped page.
             let to_page = 4096 - (address as usize + bytes.len()) % 4096;
             let chunk = &mut chunk[..to_page.min(256)];
             self.0.read_exact_at(chunk, address.checked_add(bytes.len() as u64)?).ok()?;
@@ -47,7 +47,8 @@ impl Memory {
         None
     }
 
-    /// Reads a list of strings that ends in a null pointer, as `execve` takes it; a null pointer is an empty list.
+    /// Reads a list of strings that ends in a null pointer, as `execve` takes it. A null pointer stands for an empty
+    /// list.
     pub(crate) fn strings(&self, address: u64) -> Option<Vec<CString>> {
         let mut strings = Vec::new();
         if address == 0 {

@@ -1,17 +1,17 @@
-//! Plugin of QEMU's user mode: records what an unmodified program loads and stores.
+//! Plugin for QEMU's user mode, which records the loads and stores of an unmodified program.
 //!
 //! | module | job |
 //! |---|---|
 //! | [`qemu`] | functions of QEMU that a plugin calls |
-//! | [`callbacks`] | what QEMU calls |
-//! | [`decode`], [`code`] | translated blocks, as the core model sees them |
-//! | [`events`], [`sizes`] | what the callbacks leave: executions of blocks, and accesses |
-//! | [`thread`], [`predictor`] | events become accesses to lines, mispredicted branches, and windows |
-//! | [`sampling`], [`recorder`] | which stretches are recorded, and the file that they go to |
-//! | [`process`], [`caches`], [`mappings`], [`summary_file`] | what the threads share |
+//! | [`callbacks`] | functions that QEMU calls |
+//! | [`decode`], [`code`] | translated blocks, as the core model represents them |
+//! | [`events`], [`sizes`] | events that the callbacks store: executions of blocks, and accesses |
+//! | [`thread`], [`predictor`] | conversion of events to accesses to lines, mispredicted branches, and windows |
+//! | [`sampling`], [`recorder`] | selection of the recorded windows, and the file that contains them |
+//! | [`process`], [`caches`], [`mappings`], [`summary_file`] | state that the threads share |
 //! | [`exec`], [`guest`] | programs that the program starts |
 //! | [`settings`] | arguments of the plugin |
-//! | [`heap`] | allocator, which must not need mappings that the program uses |
+//! | [`heap`] | allocator settings, so that QEMU does not use up mappings that the program needs |
 //!
 //! The models of caches and core are in `unrack-lines` (docs/decisions/0018-lines.md).
 
@@ -39,14 +39,15 @@ use qemu::{Info, Qemu};
 use settings::Settings;
 use std::ffi::{CStr, c_char, c_int};
 
-/// Version of the interface that this plugin is written for.
+/// Version of QEMU's plugin interface for which this plugin is written.
 #[unsafe(no_mangle)]
 pub static qemu_plugin_version: c_int = qemu::VERSION;
 
-/// Starts the plugin. Returns 0, or another number with a message on standard error: QEMU then ends.
+/// Starts the plugin. Returns 0 on success. Otherwise it prints a message on standard error and returns another
+/// number, and QEMU ends.
 ///
 /// # Safety
-/// QEMU calls this, with the arguments of its interface.
+/// Only QEMU may call this, with the arguments that its plugin interface specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn qemu_plugin_install(
     id: qemu::Id,
@@ -54,7 +55,7 @@ unsafe extern "C" fn qemu_plugin_install(
     count: c_int,
     arguments: *const *const c_char,
 ) -> c_int {
-    // SAFETY: QEMU passes a description that is valid during this call, and as many strings as it says.
+    // SAFETY: QEMU passes a description that is valid during this call, and `count` strings.
     let started = unsafe {
         let arguments = (0..count.max(0) as usize).map(|index| CStr::from_ptr(*arguments.add(index)));
         start(id, &*info, arguments)
@@ -69,7 +70,7 @@ unsafe extern "C" fn qemu_plugin_install(
 }
 
 fn start<'a>(id: qemu::Id, info: &Info, arguments: impl Iterator<Item = &'a CStr>) -> Result<(), String> {
-    // SAFETY: QEMU names its target by a string that ends in NUL.
+    // SAFETY: QEMU passes the name of its target as a string that ends in NUL.
     let target = unsafe { CStr::from_ptr(info.target_name) };
     if target != c"x86_64" || info.is_system_emulation {
         return Err("this QEMU does not run programs for x86-64: use qemu-x86_64".into());

@@ -1,7 +1,7 @@
-//! Names of the program's memory: its files, heap, stack, and what it maps without a file.
+//! Names of the program's memory regions: files, heap, stack and anonymous mappings.
 //!
-//! QEMU loads the program itself: the first mappings are read from `/proc/self/maps`. Later ones are taken from the
-//! system calls that change them.
+//! The first mappings are read from `/proc/self/maps`, because QEMU itself loads the program. Later ones are derived
+//! from the system calls that change them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -16,26 +16,26 @@ pub(crate) mod call {
     pub(crate) const MADVISE: i64 = 28;
 }
 
-/// Flag of `mmap`: no file is behind the memory.
+/// Flag of `mmap` for memory without a file.
 const MAP_ANONYMOUS: u64 = 0x20;
-/// Advice of `madvise`: the pages are given back, at once or when memory is short.
+/// Advice values of `madvise` that release pages, either immediately or when memory is short.
 const GIVEN_BACK: [u64; 2] = [4, 8];
-/// Advice of `madvise`: huge pages, or none.
+/// Advice values of `madvise` that enable or disable huge pages.
 const HUGE: u64 = 14;
 const NO_HUGE: u64 = 15;
 /// Bytes of a huge page.
 const HUGE_BYTES: u64 = 2 << 20;
-/// Bytes of a page, as a shift.
+/// log2 of the bytes of a page.
 const PAGE_SHIFT: u32 = 12;
 
-/// Index of a name.
+/// Index of a region's name.
 type Name = u32;
-/// Range without a name so far: it gets that of the function that first misses there.
+/// Range that has no name yet. It receives the name of the function that first misses in it.
 const UNNAMED: Name = Name::MAX;
 
-/// Named ranges of addresses, with their misses.
+/// Named address ranges, with their misses.
 pub(crate) struct Mappings {
-    /// End and name of each range, by its beginning.
+    /// End and name of each range, keyed by its first address.
     ranges: BTreeMap<u64, (u64, Name)>,
     /// Range of the last miss.
     last: Range,
@@ -45,13 +45,13 @@ pub(crate) struct Mappings {
     pages: HashSet<u64>,
     /// Page of the last miss.
     last_page: u64,
-    /// Pages of those that are no longer there, since they were last taken.
+    /// Pages among these that were unmapped or replaced since [`take_gone`](Self::take_gone) was last called.
     gone: Vec<u64>,
-    /// Ranges of huge pages, and whether they changed since they were last taken.
+    /// Ranges of huge pages, and whether they changed since [`take_huge`](Self::take_huge) was last called.
     huge: Vec<(u64, u64)>,
     has_huge_changed: bool,
     new_pages: u64,
-    /// First break: the beginning of the heap.
+    /// Initial program break, which is the beginning of the heap.
     first_break: Option<u64>,
     has_stack: bool,
 }
@@ -81,7 +81,8 @@ impl Mappings {
         }
     }
 
-    /// Counts a miss at `address` in code of this place: its function, or the name of its file.
+    /// Counts a miss at `address` by the code at `pc`. A range without a name receives that of the code's function
+    /// or, if that is unknown, of its file.
     pub(crate) fn count(&mut self, address: u64, function: Option<&str>, pc: u64) {
         self.touch(address >> PAGE_SHIFT);
         if !(self.last.start..self.last.end).contains(&address) {
@@ -92,7 +93,8 @@ impl Mappings {
         self.names[self.last.name as usize].misses += 1;
     }
 
-    /// Counts a page if this is its first miss: until then, none of its lines can be in a cache.
+    /// Counts a page at its first miss. Counting misses is sufficient, because no cache contains a line of the page
+    /// before.
     fn touch(&mut self, page: u64) {
         if page != self.last_page {
             self.last_page = page;
@@ -100,12 +102,12 @@ impl Mappings {
         }
     }
 
-    /// Returns the number of pages accessed for the first time since they were mapped.
+    /// Returns the number of pages that were accessed for the first time since they were mapped.
     pub(crate) fn new_pages(&self) -> u64 {
         self.new_pages
     }
 
-    /// Forgets pages that are no longer there, or are others now.
+    /// Forgets the pages of a range that was unmapped or replaced.
     fn forget_pages(&mut self, start: u64, end: u64) {
         let gone = start >> PAGE_SHIFT..end.div_ceil(1 << PAGE_SHIFT);
         self.last_page = u64::MAX;
@@ -118,18 +120,18 @@ impl Mappings {
         }
     }
 
-    /// Returns the pages that were accessed and are no longer there, each once.
+    /// Removes and returns the accessed pages that were unmapped or replaced, each once.
     pub(crate) fn take_gone(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.gone)
     }
 
-    /// Returns the ranges of huge pages, if they changed since this was last asked.
+    /// Returns the ranges of huge pages if they changed since the last call.
     pub(crate) fn take_huge(&mut self) -> Option<&[(u64, u64)]> {
         std::mem::take(&mut self.has_huge_changed).then_some(&self.huge[..])
     }
 
-    /// Gives a range huge pages, as far as it has whole ones, or takes them away. Where the kernel is short of them, it gives
-    /// small ones, which is not seen.
+    /// Enables or disables huge pages in a range, as far as it contains whole ones. The kernel may be short of huge
+    /// pages and use small ones instead, which cannot be detected here.
     fn set_huge(&mut self, start: u64, end: u64, is_huge: bool) {
         let mut others = Vec::new();
         for (first, last) in self.huge.drain(..) {
@@ -145,21 +147,21 @@ impl Mappings {
         self.has_huge_changed = true;
     }
 
-    /// Returns the names with their misses, most first.
+    /// Returns the names with their misses, most frequent first.
     pub(crate) fn summary(&self) -> Vec<Named> {
         let mut names: Vec<Named> = self.names.iter().filter(|named| named.misses > 0).cloned().collect();
         names.sort_by(|a, b| b.misses.cmp(&a.misses).then_with(|| a.name.cmp(&b.name)));
         names
     }
 
-    /// Sets all counts to 0: a child begins.
+    /// Resets all counts to 0, because a child process begins.
     pub(crate) fn forget_counts(&mut self) {
         self.names.iter_mut().for_each(|named| (named.misses, named.ranges) = (0, Vec::new()));
         self.last = Range::default();
         self.new_pages = 0;
     }
 
-    /// Returns the name of the file that is mapped at `address`, without its folder.
+    /// Returns the name of the file that is mapped at `address`, without its directory.
     pub(crate) fn file(&mut self, address: u64) -> Option<&str> {
         let range = self.known(address).or_else(|| {
             self.read();
@@ -182,7 +184,7 @@ impl Mappings {
                 let place = function.or_else(|| self.file(pc)).unwrap_or("generated code");
                 format!("anonymous, first missed by {place}")
             }
-            // The loader's first access is to its stack.
+            // The first access of the loader is to its stack.
             false => "[stack]".into(),
         };
         self.has_stack = true;
@@ -206,7 +208,7 @@ impl Mappings {
         index
     }
 
-    /// Adds the mappings of this process that are not known yet.
+    /// Adds mappings of this process that are not known yet.
     fn read(&mut self) {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
         for (start, end, path) in maps.lines().filter_map(mapping) {
@@ -218,7 +220,7 @@ impl Mappings {
         }
     }
 
-    /// Takes note of a system call that has changed mappings.
+    /// Updates the mappings after a system call.
     pub(crate) fn changed(&mut self, call: i64, arguments: &[u64; 6], result: i64) {
         let is_error = (-4095..0).contains(&result);
         if is_error {
@@ -266,7 +268,7 @@ impl Mappings {
         }
     }
 
-    /// Puts other memory into a range, or none.
+    /// Replaces the memory of a range by a new mapping, or by none.
     fn set(&mut self, start: u64, end: u64, name: Option<Name>) {
         if start < end {
             self.forget_pages(start, end);
@@ -277,7 +279,7 @@ impl Mappings {
         }
     }
 
-    /// Gives a range a name, or takes it away; what reaches beyond the range keeps its own.
+    /// Sets or removes the name of a range. Parts of known ranges beyond it keep their names.
     fn rename(&mut self, start: u64, end: u64, name: Option<Name>) {
         self.last = Range::default();
         let overlapping = self.ranges.range(..end).rev().take_while(|(_, (other, _))| *other > start);
@@ -297,7 +299,7 @@ impl Mappings {
     }
 }
 
-/// Adds a range to ranges. Heaps grow: one that begins where a known one does takes its place.
+/// Adds a range to a list of ranges. It replaces a known range with the same first address, because heaps grow.
 fn note(ranges: &mut Vec<(u64, u64)>, (start, end): (u64, u64)) {
     match ranges.iter_mut().find(|(known, _)| *known == start) {
         Some((_, known)) => *known = end.max(*known),
@@ -305,7 +307,7 @@ fn note(ranges: &mut Vec<(u64, u64)>, (start, end): (u64, u64)) {
     }
 }
 
-/// Returns the range and path of a line of `/proc/self/maps`.
+/// Parses the range and the path of a line of `/proc/self/maps`.
 fn mapping(line: &str) -> Option<(u64, u64, &str)> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;

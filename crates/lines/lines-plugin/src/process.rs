@@ -1,4 +1,4 @@
-//! State of the process that all threads share: its caches, its recorder, and what is known of its memory.
+//! State that all threads of the process share: its caches, its recorder, and its memory regions.
 
 use crate::caches::Caches;
 use crate::code::{Code, Codes};
@@ -16,22 +16,23 @@ use unrack_lines::hierarchy::CacheCounters;
 use unrack_lines::summary::{LeftProgram, Named, RecordEnding, SampleSummary, Summary, ThreadSummary};
 use unrack_lines::window::RecordedWindow;
 
-/// Longest time between two summaries that are written while the process runs: a signal may end it.
+/// Longest time between two summaries while the process runs. Summaries are written during the run because a signal
+/// may end the process at any time.
 const REFRESH: Duration = Duration::from_secs(1);
-/// Share of the instructions before, at which a summary is written earlier: one part in so many.
+/// A summary is also written when the number of instructions has grown by one part in this many.
 const GROWTH: u64 = 8;
-/// Buffers of events between two looks at the clock.
+/// Number of event buffers between two reads of the clock.
 const LOOK: u32 = 256;
-/// Names of functions that a summary has at most.
+/// Maximum number of functions in a summary.
 const FUNCTIONS: usize = 1000;
 
 /// State that the threads share.
 pub(crate) struct Shared {
     settings: Settings,
-    /// Start of this QEMU, if that is known.
+    /// Command line of this QEMU, if it is known.
     pub(crate) launcher: Option<Launcher>,
     pub(crate) codes: Codes,
-    /// Turns that are over: threads process their buffers one after another.
+    /// Number of completed turns. Threads process their buffers one after another, in the order of turns.
     pub(crate) turn: u64,
     pub(crate) samples: Samples,
     pub(crate) mappings: Mappings,
@@ -40,31 +41,31 @@ pub(crate) struct Shared {
     file: SummaryFile,
     /// Path of the program.
     pub(crate) program: String,
-    /// Whether the guest's addresses were compared with this process's.
+    /// Whether it was checked that guest addresses are equal to addresses of this process.
     pub(crate) is_checked: bool,
-    /// Counts of each thread at its last buffer, by its number.
+    /// Counts of each thread as of its last buffer, indexed by thread number.
     threads: Vec<Counts>,
-    /// Instructions of all threads.
+    /// Instructions executed by all threads.
     instructions: u64,
-    /// Threads that run.
+    /// Number of running threads.
     alive: u32,
-    /// Misses to memory, by the number of the code.
+    /// Misses to memory, indexed by the number of the code.
     misses: Vec<u64>,
     left: Vec<LeftProgram>,
     error: Option<String>,
     start: Instant,
-    /// Time of the start by `CLOCK_MONOTONIC`, which all processes share.
+    /// Start time in nanoseconds of `CLOCK_MONOTONIC`, which is the same clock in all processes.
     start_ns: u64,
     system_calls: u64,
-    /// Time of the last summary, and instructions at which the next is due at the latest.
+    /// Time of the last summary, and number of instructions at which the next one is due at the latest.
     written: Instant,
     next_summary: u64,
-    /// Buffers of events since the last look at the clock.
+    /// Number of event buffers since the last read of the clock.
     buffers: u32,
 }
 
 impl Shared {
-    /// Begins the record of this process.
+    /// Starts the record of this process.
     ///
     /// # Errors
     /// If its file cannot be written, or its caches cannot be simulated.
@@ -102,7 +103,7 @@ impl Shared {
         Ok(shared)
     }
 
-    /// Begins the record of a child of this process, which has one thread.
+    /// Starts the record of a child of this process, which has one thread.
     pub(crate) fn begin_child(&mut self) {
         match SummaryFile::create(&self.settings.out) {
             Ok(file) => self.file = file,
@@ -124,7 +125,7 @@ impl Shared {
         self.write(RecordEnding::Killed);
     }
 
-    /// Numbers a thread that starts.
+    /// Registers a new thread and returns its number.
     pub(crate) fn add_thread(&mut self) -> u32 {
         self.threads.push(Counts::default());
         self.samples.add_thread();
@@ -132,7 +133,7 @@ impl Shared {
         self.threads.len() as u32 - 1
     }
 
-    /// Takes the counts of a thread, which are complete if it has ended.
+    /// Updates the counts of a thread. They are final if the thread has ended.
     pub(crate) fn set_counts(&mut self, thread: u32, counts: Counts, has_ended: bool) {
         let before = std::mem::replace(&mut self.threads[thread as usize], counts);
         self.instructions += counts.instructions - before.instructions;
@@ -159,12 +160,12 @@ impl Shared {
         }
     }
 
-    /// Returns whether one thread runs.
+    /// Returns whether at most one thread is running.
     pub(crate) fn is_alone(&self) -> bool {
         self.alive <= 1
     }
 
-    /// Gives an access to the caches, and to the window if one is recorded.
+    /// Passes an access to the caches, and to the window if one is recorded.
     #[inline]
     pub(crate) fn access(
         &mut self,
@@ -178,7 +179,7 @@ impl Shared {
         }
     }
 
-    /// Fetches a line of code, and notes it in the window if one is recorded.
+    /// Fetches a code line, and records it in the window if there is one.
     #[inline]
     pub(crate) fn fetch(&mut self, thread: u32, line: u64, window: Option<&mut RecordedWindow>) {
         self.caches.fetch(thread, line, window);
@@ -194,7 +195,7 @@ impl Shared {
         self.mappings.count(piece.address, code.function.as_deref(), code.block.pc);
     }
 
-    /// Takes note of a system call that has changed mappings.
+    /// Updates the memory regions after a system call that changed mappings.
     pub(crate) fn changed_mappings(&mut self, call: i64, arguments: &[u64; 6], result: i64) {
         self.mappings.changed(call, arguments, result);
         for page in self.mappings.take_gone() {
@@ -210,25 +211,26 @@ impl Shared {
         self.recorder.append(window, self.codes.all(), &mut self.samples);
     }
 
-    /// Takes note of a program that the kernel is asked to run without the recorder.
+    /// Records that the kernel was asked to run a program outside the recorder.
     pub(crate) fn leave_program(&mut self, path: String, left: Left) {
         self.left.push(LeftProgram { path, reason: left.reason().into() });
         self.write(RecordEnding::Exec);
     }
 
-    /// Takes back the last such note: the kernel has refused.
+    /// Removes the last such record, because the kernel rejected the request.
     pub(crate) fn keep_program(&mut self) {
         self.left.pop();
     }
 
-    /// Takes note of what stops the record.
+    /// Records the error that stops the recording. Later errors are ignored.
     pub(crate) fn fail(&mut self, why: String) {
         self.error.get_or_insert(why);
     }
 
     /// Writes the summary.
     pub(crate) fn write(&self, ending: RecordEnding) {
-        // The program goes on without a record; whoever reads the folder finds the last one.
+        // An error is ignored, because the program must continue without a record. A reader finds the previous
+        // summary.
         let _ = self.file.write(&self.summary(ending), &self.caches.heat());
     }
 
@@ -264,7 +266,7 @@ impl Shared {
         numbered.map(summary).collect()
     }
 
-    /// Returns the functions with most misses.
+    /// Returns the functions with the most misses.
     fn functions(&self) -> Vec<Named> {
         let mut sums: HashMap<&str, u64> = HashMap::default();
         for (code, misses) in self.codes.all().iter().zip(&self.misses).filter(|(_, misses)| **misses > 0) {

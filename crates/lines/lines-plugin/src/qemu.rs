@@ -1,35 +1,35 @@
-//! Functions of QEMU that a plugin calls, by version 1 of its interface (`qemu-plugin.h`, QEMU 4.2 to 8.2).
+//! Functions of QEMU that a plugin calls, from version 1 of the plugin interface (`qemu-plugin.h`, QEMU 4.2 to 8.2).
 //!
-//! They are looked up when the plugin is loaded: a QEMU that lacks one is refused with a message instead of failing at
-//! the first call, and the unit tests need no QEMU.
+//! They are looked up when the plugin is loaded. A QEMU that lacks one is therefore rejected with a message instead
+//! of failing at the first call. In addition, the unit tests need no QEMU.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
-/// Version of the interface.
+/// Version of the plugin interface.
 pub(crate) const VERSION: c_int = 1;
-/// Callbacks that neither read nor write the guest's registers: `QEMU_PLUGIN_CB_NO_REGS`.
+/// `QEMU_PLUGIN_CB_NO_REGS`: the callback neither reads nor writes the guest's registers.
 const NO_REGISTERS: c_int = 0;
-/// Callbacks for loads and stores: `QEMU_PLUGIN_MEM_RW`.
+/// `QEMU_PLUGIN_MEM_RW`: the callback is called for both loads and stores.
 const LOADS_AND_STORES: c_int = 3;
 
-/// Identity that QEMU gives to a plugin.
+/// Identifier that QEMU assigns to a plugin.
 pub(crate) type Id = u64;
-/// Description of an access, opaque; the same for each execution of the same instruction.
+/// Opaque description of an access. It is the same for each execution of the same instruction.
 pub(crate) type AccessInfo = u32;
 
-/// Translation block, opaque.
+/// Opaque translation block.
 #[repr(C)]
 pub(crate) struct Tb {
     _opaque: [u8; 0],
 }
 
-/// Instruction of a translation block, opaque.
+/// Opaque instruction of a translation block.
 #[repr(C)]
 pub(crate) struct Insn {
     _opaque: [u8; 0],
 }
 
-/// Account of itself that QEMU gives to `qemu_plugin_install`: the beginning of `qemu_info_t`.
+/// Description of QEMU that is passed to `qemu_plugin_install`: the first fields of `qemu_info_t`.
 #[repr(C)]
 pub(crate) struct Info {
     pub(crate) target_name: *const c_char,
@@ -46,10 +46,10 @@ pub(crate) type OfSystemCall = extern "C" fn(Id, c_uint, i64, u64, u64, u64, u64
 pub(crate) type OfReturn = extern "C" fn(Id, c_uint, i64, i64);
 pub(crate) type OfExit = extern "C" fn(Id, *mut c_void);
 
-/// Declares the functions that are looked up, each with QEMU's name after `qemu_plugin_`.
+/// Declares the functions that are looked up. Each is named as in QEMU, without the prefix `qemu_plugin_`.
 macro_rules! functions {
     ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// Functions of QEMU, by their names without `qemu_plugin_`.
+        /// Functions of QEMU, named without the prefix `qemu_plugin_`.
         pub(crate) struct Qemu {
             $($name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
         }
@@ -58,12 +58,12 @@ macro_rules! functions {
             /// Looks the functions up in this process.
             ///
             /// # Errors
-            /// The name of the first that is missing.
+            /// The name of the first function that is missing.
             pub(crate) fn find() -> Result<Qemu, &'static str> {
                 $(
                     let name = concat!("qemu_plugin_", stringify!($name), "\0");
                     let found = address(name).ok_or(concat!("qemu_plugin_", stringify!($name)))?;
-                    // SAFETY: version 1 of the interface declares this name with this type.
+                    // SAFETY: version 1 of the interface declares a function of this name with this type.
                     let $name = unsafe {
                         std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) $(-> $result)?>(found)
                     };
@@ -95,12 +95,12 @@ functions! {
 
 fn address(name: &str) -> Option<*mut c_void> {
     let name = CStr::from_bytes_with_nul(name.as_bytes()).expect("the macro ends each name with NUL");
-    // SAFETY: the name ends in NUL, and RTLD_DEFAULT is a valid handle.
+    // SAFETY: the name ends in NUL, and `RTLD_DEFAULT` is a valid handle.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     (!found.is_null()).then_some(found)
 }
 
-/// Callbacks that one plugin registers once.
+/// Callbacks that a plugin registers once.
 pub(crate) struct Callbacks {
     pub(crate) thread_started: OfThread,
     pub(crate) thread_ended: OfThread,
@@ -111,9 +111,10 @@ pub(crate) struct Callbacks {
 }
 
 impl Qemu {
-    /// Registers what QEMU is to call.
+    /// Registers the callbacks.
     pub(crate) fn register(&self, id: Id, callbacks: &Callbacks) {
-        // SAFETY: `id` is what QEMU gave this plugin, and each callback has the type that the interface asks for.
+        // SAFETY: `id` is the identifier that QEMU assigned to this plugin, and each callback has the type that the
+        // interface requires.
         unsafe {
             (self.register_vcpu_init_cb)(id, callbacks.thread_started);
             (self.register_vcpu_exit_cb)(id, callbacks.thread_ended);
@@ -124,17 +125,17 @@ impl Qemu {
         }
     }
 
-    /// Returns the bytes that one access of this kind loads or stores, and whether it stores.
+    /// Returns how many bytes an access with this description loads or stores, and whether it is a store.
     pub(crate) fn access(&self, info: AccessInfo) -> (u8, bool) {
-        // SAFETY: both functions take any value that QEMU has passed to a callback.
+        // SAFETY: both functions accept any value that QEMU has passed to a callback.
         let (shift, is_store) = unsafe { ((self.mem_size_shift)(info), (self.mem_is_store)(info)) };
         (1u8.checked_shl(shift).unwrap_or(64), is_store)
     }
 
-    /// Returns the instructions of a block that is being translated.
+    /// Returns the block that is being translated.
     ///
     /// # Safety
-    /// `tb` is what QEMU has passed to the callback of translation that is running.
+    /// `tb` must be the pointer that QEMU passed to the translation callback that is running.
     pub(crate) unsafe fn translation(&self, tb: *mut Tb) -> Translation<'_> {
         Translation { qemu: self, tb }
     }
@@ -150,17 +151,18 @@ impl<'a> Translation<'a> {
     /// Returns the instructions in order.
     pub(crate) fn instructions(&self) -> impl Iterator<Item = Translated<'a>> + use<'a> {
         let (qemu, tb) = (self.qemu, self.tb);
-        // SAFETY: `tb` is alive while the callback of translation runs, by the contract of `Qemu::translation`.
+        // SAFETY: `tb` is valid while the translation callback runs, by the contract of `Qemu::translation`.
         let count = unsafe { (qemu.tb_n_insns)(tb) };
         (0..count).map(move |index| {
-            // SAFETY: `tb` is alive as long as the callback runs, and the index is below the count that it returned.
+            // SAFETY: `tb` is valid while the translation callback runs, and the index is below the number of
+            // instructions.
             Translated { qemu, insn: unsafe { (qemu.tb_get_insn)(tb, index) } }
         })
     }
 
-    /// Has `callback` called with `data` at each execution.
+    /// Registers `callback` to be called with `data` at each execution of the block.
     pub(crate) fn at_execution(&self, callback: OfBlock, data: *mut c_void) {
-        // SAFETY: `tb` is alive, by the contract of `Qemu::translation`.
+        // SAFETY: `tb` is valid, by the contract of `Qemu::translation`.
         unsafe { (self.qemu.register_vcpu_tb_exec_cb)(self.tb, callback, NO_REGISTERS, data) }
     }
 }
@@ -172,33 +174,33 @@ pub(crate) struct Translated<'a> {
 }
 
 impl Translated<'_> {
-    /// Returns its address.
+    /// Returns the guest address of the instruction.
     pub(crate) fn address(&self) -> u64 {
-        // SAFETY: the instruction is alive, by the contract of `Qemu::translation`.
+        // SAFETY: the instruction is valid, by the contract of `Qemu::translation`.
         unsafe { (self.qemu.insn_vaddr)(self.insn) }
     }
 
-    /// Returns its bytes.
+    /// Returns the bytes of the instruction.
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: QEMU returns as many bytes as it says, valid as long as the callback runs.
+        // SAFETY: QEMU returns a pointer to as many bytes as it reports, and they are valid while the callback runs.
         unsafe {
             let data = (self.qemu.insn_data)(self.insn).cast();
             std::slice::from_raw_parts(data, (self.qemu.insn_size)(self.insn))
         }
     }
 
-    /// Returns the name of its function, where the program's own table of symbols has one.
+    /// Returns the name of the function that contains the instruction, if the program's symbol table has one.
     pub(crate) fn symbol(&self) -> Option<&CStr> {
-        // SAFETY: QEMU returns null, or a string that stays until the process ends.
+        // SAFETY: QEMU returns null, or a string that remains valid until the process ends.
         unsafe {
             let name = (self.qemu.insn_symbol)(self.insn);
             (!name.is_null()).then(|| CStr::from_ptr(name)).filter(|name| !name.is_empty())
         }
     }
 
-    /// Has `callback` called with `data` at each of its loads and stores.
+    /// Registers `callback` to be called with `data` at each load and store of the instruction.
     pub(crate) fn at_access(&self, callback: OfAccess, data: *mut c_void) {
-        // SAFETY: the instruction is alive, by the contract of `Qemu::translation`.
+        // SAFETY: the instruction is valid, by the contract of `Qemu::translation`.
         unsafe { (self.qemu.register_vcpu_mem_cb)(self.insn, callback, NO_REGISTERS, LOADS_AND_STORES, data) }
     }
 }

@@ -1,4 +1,4 @@
-//! Recorder of a process: appends windows to its file, and keeps the file below its limit.
+//! Recorder of a process, which appends windows to its file and keeps the file below its size limit.
 
 use crate::code::Code;
 use crate::sampling::Samples;
@@ -10,28 +10,29 @@ use unrack_lines::instruction::CodeBlock;
 use unrack_lines::recording::{Header, Reader, RecordingError, RecordingWriter};
 use unrack_lines::window::RecordedWindow;
 
-/// Windows of a file at most: by half of them, the interval is about 2 % wide.
+/// Maximum number of windows in a file. With half as many, the confidence interval is about 2 % wide.
 const WINDOWS: u64 = 1000;
 
 /// Recorder of one process.
 pub(crate) struct Recorder {
-    /// Path of the file, of which the open recording has a share.
+    /// Path of the file, which is shared with the open recording.
     path: Arc<Mutex<PathBuf>>,
     header: Header,
     limit: u64,
-    /// Open recording; nothing before the first window, and after an error.
+    /// Open recording; `None` before the first window and after an error.
     file: Option<RecordingWriter<Appended>>,
-    /// Number of the code of each block in the file.
+    /// Code number of each block in the file.
     order: Vec<u32>,
-    /// Whether code is in the file, by its number.
+    /// Whether a block is in the file, indexed by its code number.
     is_written: Vec<bool>,
     /// Windows in the file.
     windows: u64,
-    /// First error; nothing is recorded after it.
+    /// First error. No more windows are recorded after it.
     error: Option<String>,
 }
 
-/// File that is opened for each record: an open one would have a descriptor, which the program could close or inherit.
+/// File that is opened anew for each record. A file that stays open would occupy a descriptor, which the program
+/// could close or pass on.
 struct Appended(Arc<Mutex<PathBuf>>);
 
 impl Write for Appended {
@@ -47,7 +48,7 @@ impl Write for Appended {
 }
 
 impl Recorder {
-    /// Returns a recorder whose file at `path` will hold at most `limit` bytes and [`WINDOWS`] windows.
+    /// Creates a recorder whose file at `path` holds at most `limit` bytes and [`WINDOWS`] windows.
     pub(crate) fn new(path: PathBuf, header: Header, limit: u64) -> Recorder {
         Recorder {
             path: Arc::new(Mutex::new(path)),
@@ -66,12 +67,13 @@ impl Recorder {
         self.windows
     }
 
-    /// Returns why windows are missing, if any are.
+    /// Returns the reason why windows are missing; `None` if none are.
     pub(crate) fn error(&self) -> Option<&str> {
         self.error.as_deref()
     }
 
-    /// Appends a window. Where that makes the file too large, thins it and the samples of the threads with the most windows.
+    /// Appends a window. If the file becomes too large, it is thinned, together with the samples of the threads that
+    /// have the most windows.
     pub(crate) fn append(&mut self, window: &RecordedWindow, codes: &[&'static Code], samples: &mut Samples) {
         if self.error.is_some() {
             return;
@@ -113,7 +115,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Writes the windows that are still in the samples to a new file, which takes the place of the old one.
+    /// Replaces the file by one that only contains the windows that are still in the samples.
     fn thin(&mut self, codes: &[&'static Code], samples: &mut Samples) -> Result<(), RecordingError> {
         let path = self.path();
         let mut old = Reader::new(BufReader::new(File::open(&path).map_err(io)?))?;

@@ -1,22 +1,26 @@
-//! Systematic sampling: at which instructions of a thread a window begins.
+//! Systematic sampling: selection of the instructions at which windows of a thread begin.
 //!
-//! Wunderlich et al., SMARTS, ISCA 2003, section 3: windows of one length at one distance, the first at a random place.
-//! When a recording grows beyond its limit, every second window is dropped and the distance doubled: the rest is again a
-//! systematic sample, and which half stays is drawn, so that every instruction is as likely to be in it.
+//! Source: Wunderlich et al., SMARTS, ISCA 2003, section 3. Windows have a fixed length and a fixed distance, and the
+//! first one begins at a random position.
 //!
-//! Each thread has a distance of its own, because a thread that executes many instructions would otherwise leave no windows
-//! for one that executes few and waits for memory: only the threads with the most windows are thinned.
+//! When a recording exceeds its limit, every second window is dropped and the distance is doubled. The remaining
+//! windows are again a systematic sample. Which half remains is chosen at random, so that every instruction has the
+//! same probability of being sampled.
+//!
+//! Each thread has its own distance. Otherwise a thread that executes many instructions would displace the windows of
+//! a thread that executes few and mostly waits for memory. For the same reason, only the threads with the most
+//! windows are thinned.
 
 use unrack_basis::SplitMix64;
 
 /// Distance and length of windows, in instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Distance from the beginning of one window to that of the next.
+    /// Distance between the beginnings of successive windows.
     pub(crate) period: u64,
-    /// Counted instructions of a window.
+    /// Length of a window, without its lead.
     pub(crate) window: u64,
-    /// Instructions before them, which fill the core.
+    /// Length of the lead before a window, which fills the pipeline.
     pub(crate) lead: u64,
 }
 
@@ -29,20 +33,20 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Draws the place of the first window.
+    /// Chooses the position of the first window at random.
     pub(crate) fn new(plan: Plan, seed: u64) -> Sample {
         let mut random = SplitMix64::new(seed);
         let phase = random.next_u64() % plan.period;
         Sample { plan, phase, random }
     }
 
-    /// Returns the first beginning of a window that is not before `instructions`.
+    /// Returns the first beginning of a window at or after `instructions`.
     pub(crate) fn next(&self, instructions: u64) -> u64 {
         let behind = instructions.saturating_sub(self.phase);
         self.phase + behind.div_ceil(self.plan.period) * self.plan.period
     }
 
-    /// Drops every second window.
+    /// Drops every second window. Which half is dropped is chosen at random.
     fn halve(&mut self) {
         if self.random.next_u64() & 1 == 1 {
             self.phase += self.plan.period;
@@ -50,14 +54,14 @@ impl Sample {
         self.plan.period *= 2;
     }
 
-    /// Returns whether a window that was due at `start` is in the sample. Windows begin with a block, so later than due,
-    /// but by less than a window.
+    /// Returns whether a window that began at `start` belongs to the sample. A window begins at the first block
+    /// boundary after the selected instruction, which is less than a window later.
     pub(crate) fn has(&self, start: u64) -> bool {
         start >= self.phase && (start - self.phase) % self.plan.period < self.plan.window + self.plan.lead
     }
 }
 
-/// Samples of the threads of a process, by their numbers.
+/// Samples of all threads of a process, indexed by thread number.
 #[derive(Clone, Debug)]
 pub(crate) struct Samples {
     plan: Plan,
@@ -68,7 +72,7 @@ pub(crate) struct Samples {
 #[derive(Clone, Debug)]
 struct ThreadSample {
     sample: Sample,
-    /// Windows in the recording.
+    /// Number of windows in the recording.
     windows: u64,
 }
 
@@ -85,7 +89,7 @@ impl Samples {
         child
     }
 
-    /// Draws the place of the first window of the next thread.
+    /// Adds a thread, and chooses the position of its first window at random.
     pub(crate) fn add_thread(&mut self) {
         let seed = self.seed ^ (self.threads.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.threads.push(ThreadSample { sample: Sample::new(self.plan, seed), windows: 0 });
@@ -96,12 +100,12 @@ impl Samples {
         self.sample(thread).plan
     }
 
-    /// Returns the first beginning of a thread's window that is not before `instructions`.
+    /// Returns the first beginning of a thread's window at or after `instructions`.
     pub(crate) fn next(&self, thread: u32, instructions: u64) -> u64 {
         self.sample(thread).next(instructions)
     }
 
-    /// Returns whether a window of a thread that was due at `start` is in its sample.
+    /// Returns whether a thread's window that began at `start` belongs to its sample.
     pub(crate) fn has(&self, thread: u32, start: u64) -> bool {
         self.sample(thread).has(start)
     }
@@ -116,8 +120,8 @@ impl Samples {
         self.threads[thread as usize].windows += 1;
     }
 
-    /// Drops every second window of each thread that has more than half as many as the thread with the most. Sets all counts
-    /// to 0: the windows that stay are counted again.
+    /// Drops every second window of each thread that has more than half as many windows as the thread with the most.
+    /// All counts are reset to 0, because the caller counts the remaining windows again.
     pub(crate) fn thin(&mut self) {
         let most = self.threads.iter().map(|thread| thread.windows).max().unwrap_or(0);
         for thread in &mut self.threads {
@@ -194,7 +198,7 @@ mod tests {
             sample.halve();
             counts[(sample.phase / 1000) as usize] += 1;
         }
-        // Four standard deviations of a binomial with 4000 draws of 1/4.
+        // Four standard deviations of a binomial distribution with 4000 trials of probability 1/4.
         assert!(counts.iter().all(|count| count.abs_diff(1000) < 110), "{counts:?}");
     }
 }

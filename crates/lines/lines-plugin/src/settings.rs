@@ -1,4 +1,4 @@
-//! Settings of a run, as the arguments of the plugin give them: `name=value`, separated by commas.
+//! Settings of a run, parsed from the arguments of the plugin: `name=value`, separated by commas.
 
 use crate::sampling::Plan;
 use std::path::PathBuf;
@@ -9,40 +9,41 @@ use unrack_lines::processor::Processor;
 /// Settings of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Settings {
-    /// Folder for the records (`out`).
+    /// Directory of the records (`out`).
     pub(crate) out: PathBuf,
-    /// Windows at first (`period`, `window`, `lead`).
+    /// Initial distance and length of windows (`period`, `window`, `lead`).
     pub(crate) plan: Plan,
     /// Seed of the sample (`seed`).
     pub(crate) seed: u64,
-    /// Largest size of a recording, in bytes (`limit`).
+    /// Maximum size of a recording, in bytes (`limit`).
     pub(crate) limit: u64,
     /// Processor whose caches are simulated (`processor`).
     pub(crate) processor: Processor,
-    /// Cores, each with private caches; threads take turns (`cores`).
+    /// Number of simulated cores, each with private caches, to which threads are assigned in turn (`cores`).
     pub(crate) cores: u32,
-    /// Placements of pages, with `+` between them (`placements`).
+    /// Placements of pages, separated by `+` (`placements`).
     pub(crate) placements: Vec<PagePlacement>,
 }
 
-/// Instructions from one window to the next, before a recording reaches its limit. A run of 30 million instructions, a
-/// hundredth of a second, has the 30 windows that an interval of confidence asks for.
+/// Instructions between the beginnings of successive windows, before a recording reaches its limit. A run of 30
+/// million instructions, which takes a hundredth of a second, has the 30 windows that a confidence interval needs.
 const PERIOD: u64 = 1_000_000;
-/// Instructions of a window. Wunderlich et al., SMARTS, ISCA 2003, figure 5, take 1000; far memory is slower than theirs by
-/// up to ten times, and a window has to hold many misses that overlap.
+/// Instructions of a window. Wunderlich et al., SMARTS, ISCA 2003, figure 5, use 1000. Far memory is up to ten times
+/// slower than their memory, and a window has to contain many overlapping misses.
 const WINDOW: u64 = 16_000;
-/// Instructions before them. SMARTS, section 4.4, takes 2000 for a core of 128 entries; a reorder buffer now has 512.
+/// Instructions of the lead. SMARTS, section 4.4, uses 2000 for a core of 128 entries, whereas reorder buffers now
+/// have up to 512.
 const LEAD: u64 = 4_000;
-/// Shortest period and window: longer than any block.
+/// Minimum period and window, longer than any block.
 const SHORTEST: u64 = 1024;
-/// Bytes of a recording: about 1500 windows of a program whose accesses compress badly.
+/// Maximum bytes of a recording: about 1500 windows of a program whose accesses compress badly.
 const LIMIT: u64 = 128 << 20;
 
 impl Settings {
-    /// Reads the arguments.
+    /// Parses the arguments.
     ///
     /// # Errors
-    /// Fault in words, with its place.
+    /// A description of the fault and its position.
     pub(crate) fn parse<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Settings, String> {
         let mut out = None;
         let mut plan = Plan { period: PERIOD, window: WINDOW, lead: LEAD };

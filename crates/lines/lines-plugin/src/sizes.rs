@@ -1,20 +1,20 @@
-//! Sizes of accesses, by QEMU's description of them: asked once for each description.
+//! Cache of access sizes, so that QEMU is asked only once for each description of an access.
 
 use crate::qemu::{AccessInfo, Qemu};
 
-/// Descriptions that are remembered, a power of two. A program has a few dozen.
+/// Number of cached descriptions, a power of two. A program has a few dozen.
 const ENTRIES: usize = 64;
 
-/// Memory of sizes and directions.
+/// Direct-mapped cache of sizes and directions.
 pub(crate) struct Sizes([(AccessInfo, u8, bool); ENTRIES]);
 
 impl Sizes {
     pub(crate) fn new() -> Sizes {
-        // No size is 0 bytes: such an entry is free.
+        // No access has 0 bytes, so a size of 0 marks a free entry.
         Sizes([(0, 0, false); ENTRIES])
     }
 
-    /// Returns the bytes of an access, and whether it is a store.
+    /// Returns the number of bytes of an access, and whether it is a store.
     #[inline]
     pub(crate) fn access(&mut self, info: AccessInfo, qemu: &Qemu) -> (u8, bool) {
         let entry = &mut self.0[(info ^ info >> 5 ^ info >> 13) as usize % ENTRIES];

@@ -1,6 +1,6 @@
-//! File of a summary: `PID-N.json`, beside the recording `PID-N.lines`.
+//! Summary file `PID-N.json`, which is stored next to the recording `PID-N.lines`.
 //!
-//! `N` counts the programs that one process has been, and the processes of one number.
+//! `N` distinguishes the successive programs of one process, and processes that had the same process ID.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 use unrack_lines::heat::HeatTables;
 use unrack_lines::summary::Summary;
 
-/// Programs that a process becomes one after another.
+/// Maximum value of `N`.
 const MOST: u32 = 1 << 20;
 
-/// File of a summary.
+/// Path of a summary file.
 pub(crate) struct SummaryFile(PathBuf);
 
 impl SummaryFile {
-    /// Creates the next file of this process in a folder.
+    /// Creates the next summary file of this process in a directory.
     ///
     /// # Errors
-    /// If the folder cannot be written.
+    /// If the directory cannot be written.
     pub(crate) fn create(folder: &Path) -> Result<SummaryFile, String> {
         let pid = std::process::id();
         for number in 0..MOST {
@@ -37,7 +37,8 @@ impl SummaryFile {
         self.0.with_extension("lines")
     }
 
-    /// Replaces the content, and that of the file of heat beside it: written aside, then renamed.
+    /// Replaces the content of the summary file and of the heat file next to it. Each is written to a temporary file
+    /// and then renamed.
     ///
     /// # Errors
     /// If a file cannot be written.

@@ -1,4 +1,4 @@
-//! State of a thread: turns its events into executions of blocks and accesses to lines.
+//! State of a thread, which converts its events to executions of blocks and accesses to lines.
 
 use crate::code::{BlockStep as Continuation, Code, Site};
 use crate::events::{Event, Events};
@@ -13,21 +13,22 @@ use unrack_lines::window::{BlockStep, RecordedWindow};
 /// Bytes of a line.
 const LINE: u64 = 64;
 
-/// Accesses of a repeated instruction after which the next line begins another one: with one or two for each line, about a
-/// line at a time, as processors with fast strings do (Intel, Optimization Reference Manual, 3.7.6).
+/// Number of accesses of a repeated instruction after which the next line starts a new step. There are one or two
+/// accesses per line, so a step covers about one line, as in processors with fast strings (Intel, Optimization
+/// Reference Manual, 3.7.6).
 const REPEATED: u32 = 2;
 
-/// Instructions before a window from which on branches are predicted: some 100,000 branches fill the tables of the
-/// predictor, which have 10,000 entries.
+/// Number of instructions before a window during which the branch predictor is trained. They contain some 100,000
+/// branches, which fill the predictor's tables of 10,000 entries.
 const TRAINING: u64 = 500_000;
 
-/// Thread of the program.
+/// Recorded thread of the program.
 pub(crate) struct Thread {
-    /// Events that are not yet processed.
+    /// Events that have not been processed yet.
     pub(crate) events: Events,
-    /// State after those that are.
+    /// State after the events that have been processed.
     pub(crate) state: State,
-    /// System call that has not returned, where its result matters.
+    /// System call in progress whose result is needed; `None` for others.
     pub(crate) pending_call: Option<(i64, [u64; 6])>,
 }
 
@@ -36,19 +37,19 @@ pub(crate) struct Thread {
 pub(crate) struct Counts {
     /// Instructions executed.
     pub(crate) instructions: u64,
-    /// Loads of lines.
+    /// Loads, counted once per line.
     pub(crate) loads: u64,
-    /// Stores to lines.
+    /// Stores, counted once per line.
     pub(crate) stores: u64,
-    /// Branches that the predictor saw: those in windows, and in the stretches before them that train it.
+    /// Branches that the predictor processed: those in windows, and in the stretches before windows that train it.
     pub(crate) branches: u64,
-    /// Branches of those that were mispredicted.
+    /// Mispredicted branches among [`branches`](Self::branches).
     pub(crate) mispredicted: u64,
-    /// Software prefetches executed. QEMU does not tell their addresses.
+    /// Software prefetches executed. QEMU does not report their addresses.
     pub(crate) prefetches: u64,
 }
 
-/// Progress of a thread.
+/// State of a thread after the processed events.
 pub(crate) struct State {
     number: u32,
     counts: Counts,
@@ -56,36 +57,37 @@ pub(crate) struct State {
     sizes: Sizes,
     /// Block that is being executed.
     current: Option<Current>,
-    /// Access that may still grow, by direction: loads, stores.
+    /// Accesses that may still grow, by direction: load and store.
     pending: [Option<Piece>; 2],
-    /// Line of code of the last instruction.
+    /// Code line of the last instruction.
     code_line: u64,
     /// Window that is being recorded.
     window: Option<RecordedWindow>,
-    /// Instructions at which the next window begins, or the present one ends.
+    /// Number of instructions at which the next window begins or the current one ends.
     boundary: u64,
 }
 
-/// Execution of a block.
+/// Execution of a block in progress.
 #[derive(Clone, Copy)]
 struct Current {
     code: &'static Code,
-    /// Whether it is the repetition of the last instruction alone.
+    /// Whether it only repeats the last instruction.
     is_repetition: bool,
-    /// Instruction of the last access.
+    /// Instruction that made the last access.
     last_access: Option<u16>,
-    /// Accesses to lines so far.
+    /// Number of accesses to lines so far.
     accesses: u32,
 }
 
-/// Bytes that one instruction accesses in one direction: all in one line, or as few as QEMU announced at once.
+/// Contiguous bytes that one instruction accesses in one direction, joined from the parts that QEMU reports as long
+/// as they stay within one line.
 #[derive(Clone, Copy)]
 pub(crate) struct Piece {
     /// Index of the instruction in its block.
     pub(crate) instruction: u16,
-    /// First byte.
+    /// Address of the first byte.
     pub(crate) address: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub(crate) bytes: u64,
     /// Kind of the access.
     pub(crate) kind: Kind,
@@ -107,7 +109,7 @@ impl Thread {
         Thread { events: Events::new(), state, pending_call: None }
     }
 
-    /// Processes the events of the buffer.
+    /// Processes the events in the buffer.
     pub(crate) fn process(&mut self, shared: &mut Shared, qemu: &Qemu) {
         for event in self.events.iter() {
             match event {
@@ -123,7 +125,7 @@ impl Thread {
         shared.set_counts(self.state.number, self.state.counts, false);
     }
 
-    /// Processes what is left, at the end of the thread or of its program.
+    /// Processes the remaining events, at the end of the thread or of its program.
     pub(crate) fn finish(&mut self, shared: &mut Shared, qemu: &Qemu, has_ended: bool) {
         self.process(shared, qemu);
         self.state.leave(None, shared);
@@ -132,7 +134,7 @@ impl Thread {
         shared.set_counts(self.state.number, self.state.counts, has_ended);
     }
 
-    /// Goes on as the only thread of a child: what the parent has done is the parent's.
+    /// Continues as the only thread of a child process. Counts and events of the parent are discarded.
     pub(crate) fn begin_child(&mut self, shared: &Shared) {
         self.events.clear();
         self.pending_call = None;
@@ -144,7 +146,7 @@ impl Thread {
 }
 
 impl State {
-    /// Begins the execution of a block: how the one before it ended is known now.
+    /// Starts the execution of a block, whose address shows how the previous block ended.
     fn enter(&mut self, code: &'static Code, shared: &mut Shared) {
         if let Some(current) = &mut self.current
             && current.code.ends_repeated
@@ -170,7 +172,7 @@ impl State {
         self.fetch(code, shared);
     }
 
-    /// Fetches the lines of a block, but the first where the block before has ended there.
+    /// Fetches the code lines of a block. The first one is skipped if the previous block ended in it.
     #[inline]
     fn fetch(&mut self, code: &Code, shared: &mut Shared) {
         let (first, last) = (code.block.pc / LINE, (code.block.behind() - 1) / LINE);
@@ -180,7 +182,7 @@ impl State {
         self.code_line = last;
     }
 
-    /// Ends the execution of a block, after which the block at `next` begins.
+    /// Ends the execution of a block, after which execution continues at `next`.
     fn leave(&mut self, next: Option<u64>, shared: &mut Shared) {
         self.flush(shared);
         let Some(Current { code, last_access, .. }) = self.current.take() else { return };
@@ -213,12 +215,12 @@ impl State {
         is_mispredicted
     }
 
-    /// Takes an access of the current block.
+    /// Processes an access of the current block.
     #[inline]
     fn access(&mut self, instruction: u16, address: u64, bytes: u8, is_store: bool, shared: &mut Shared) {
         let Some(current) = &mut self.current else { return };
-        // With several threads, QEMU 7.2 was seen to announce an access by a number that no instruction of the block has. It is
-        // counted for the last one.
+        // With several threads, QEMU 7.2 was observed to report an access with an instruction index beyond the block.
+        // Such an access is attributed to the last instruction.
         let last = current.code.length() - 1;
         let instruction = if current.is_repetition { last } else { instruction.min(last) };
         let site = current.code.sites[instruction as usize];
@@ -232,13 +234,13 @@ impl State {
         };
         let piece = Piece { instruction, address, bytes: u64::from(bytes), kind };
         if is_store && site == Site::Atomic && self.pending[0].is_none() {
-            // While there are several threads, QEMU announces an atomic instruction as one store.
+            // While there are several threads, QEMU reports an atomic instruction as a single store.
             self.pending[0] = Some(Piece { kind: Kind::Load, ..piece });
         }
         self.add(piece, shared);
     }
 
-    /// Adds to the pending access of this direction, or makes way for a new one.
+    /// Joins a piece with the pending access of its direction, or replaces that access.
     fn add(&mut self, piece: Piece, shared: &mut Shared) {
         let pending = &mut self.pending[piece.kind.is_store() as usize];
         match pending {
@@ -260,7 +262,7 @@ impl State {
         }
     }
 
-    /// Gives a piece to the caches, line by line.
+    /// Passes a piece to the caches, line by line.
     fn emit(&mut self, mut piece: Piece, shared: &mut Shared) {
         loop {
             let room = LINE - piece.address % LINE;
@@ -284,7 +286,7 @@ impl State {
         shared.access(self.number, current.code, &piece, self.window.as_mut());
     }
 
-    /// Begins a window, or ends it.
+    /// Starts or ends a window.
     fn turn(&mut self, shared: &mut Shared) {
         let instructions = self.counts.instructions;
         let plan = shared.samples.plan(self.number);
@@ -296,7 +298,7 @@ impl State {
             return;
         }
         if !shared.samples.has(self.number, instructions) {
-            // The sample was halved meanwhile.
+            // The sample was halved in the meantime.
             self.boundary = shared.samples.next(self.number, instructions);
             return;
         }
@@ -310,7 +312,7 @@ impl State {
         self.boundary = instructions + plan.lead + plan.window;
     }
 
-    /// Ends a window. One that has only its lead is dropped.
+    /// Ends a window. A window that consists only of its lead is dropped.
     fn close_window(&mut self, shared: &mut Shared) {
         let Some(window) = self.window.take() else { return };
         if self.counts.instructions > window.start + u64::from(window.lead) {
@@ -319,14 +321,16 @@ impl State {
     }
 }
 
-/// Returns whether the line that a repeated instruction writes, or only reads, has room for more.
+/// Returns whether the line that a repeated instruction writes, or reads if it does not write, has room for more
+/// bytes.
 fn is_within_line(pending: &[Option<Piece>; 2]) -> bool {
     let [load, store] = pending;
     store.or(*load).is_some_and(|piece| !piece.address.wrapping_add(piece.bytes).is_multiple_of(LINE))
 }
 
 impl Piece {
-    /// Returns whether another piece continues this one within its line: QEMU announces an access of a vector in parts.
+    /// Returns whether another piece continues this one within its line. This happens because QEMU reports a vector
+    /// access in parts.
     fn grows_by(&self, next: &Piece) -> bool {
         let end = self.address.wrapping_add(self.bytes);
         let room = LINE - end % LINE;

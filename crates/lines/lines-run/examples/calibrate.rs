@@ -1,4 +1,5 @@
-//! Prints what [`MachineCalibration::measured`] finds on this machine: as text, or as JSON if the first word is `--json`.
+//! Prints the result of [`MachineCalibration::measured`] for this machine: as text, or as JSON if the first argument
+//! is `--json`.
 
 use unrack_lines_run::calibrate::MachineCalibration;
 

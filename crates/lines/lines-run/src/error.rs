@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-/// Reason why a program was not run, or its record cannot be read.
+/// Reason why a program was not run, or why its record cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The machine lacks something: the command ends with status 3.
+    /// The machine lacks a requirement. The command ends with status 3.
     #[error("{0}")]
     Lacking(String),
     /// The program cannot be run under QEMU.
@@ -13,7 +13,7 @@ pub enum RunError {
     Program {
         /// Path or name of the program.
         path: PathBuf,
-        /// Fault in words, and what to do.
+        /// Description of the fault, and of its remedy.
         why: String,
     },
     /// The record of a process is damaged.
@@ -21,24 +21,24 @@ pub enum RunError {
     Record {
         /// Path of the file.
         path: PathBuf,
-        /// Fault in words.
+        /// Description of the fault.
         why: String,
     },
-    /// The run was ended, because this process was asked to stop.
+    /// The run was ended because this process was asked to stop.
     #[error("the recorded run was ended, because this process was asked to stop")]
     Stopped,
-    /// The system refused something.
+    /// A system call failed.
     #[error("cannot {what}: {error}")]
     Io {
         /// Step that failed.
         what: &'static str,
-        /// Answer of the system.
+        /// Error of the operating system.
         error: std::io::Error,
     },
 }
 
 impl RunError {
-    /// Returns a function that makes an error of what the system said.
+    /// Returns a function that converts an error of the operating system in this step to a [`RunError`].
     pub(crate) fn failed(what: &'static str) -> impl FnOnce(std::io::Error) -> RunError {
         move |error| RunError::Io { what, error }
     }

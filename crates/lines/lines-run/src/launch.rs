@@ -1,4 +1,4 @@
-//! Instrumented run of a program.
+//! Instrumented run of a program under QEMU.
 
 use crate::calibrate::Described;
 use crate::record::{self, ProcessRecord};
@@ -15,28 +15,29 @@ use unrack_lines::processor::Processor;
 use unrack_lines_programs::{Left, ResolvedProgram, no_option, resolve, split};
 use unrack_record::temporary::TemporaryFolder;
 
-/// Processor that QEMU shows to the program: with all it can do but fast strings, which it executes byte by byte. The C
-/// library then copies by vectors.
+/// Processor that QEMU presents to the program: all supported features except fast strings, because QEMU executes
+/// these byte by byte. Without them, the C library copies by vectors.
 const PROCESSOR: &str = "max,-erms,-fsrm";
 
-/// Options of an instrumented run. Numbers that are `None` have the plugin's default.
+/// Options of an instrumented run. A number that is `None` has the plugin's default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
-    /// Seed of the sample, and of the random numbers that the kernel gives to the program.
+    /// Seed of the sample, and of the random numbers that the program receives from the kernel.
     pub seed: u64,
-    /// Instructions from one window to the next.
+    /// Instructions between the beginnings of successive windows.
     pub period: Option<u64>,
-    /// Instructions that a window counts.
+    /// Instructions that a window counts, excluding its lead.
     pub window: Option<u64>,
-    /// Instructions before them, which fill the core.
+    /// Instructions of the lead before each window, which fill the pipeline.
     pub lead: Option<u64>,
-    /// Largest size of the recording of a process, in bytes. Beyond it the recording is thinned.
+    /// Maximum size of the recording of a process, in bytes. A recording that exceeds it is thinned.
     pub limit: Option<u64>,
-    /// Processor whose caches are simulated. `None` for this machine's, as [`Described::processor`] knows it.
+    /// Processor whose caches are simulated. `None` selects that of this machine, as given by
+    /// [`Described::processor`].
     pub processor: Option<Processor>,
-    /// Cores, each with private caches. `None` for as many as this process may use.
+    /// Number of cores, each with private caches. `None` selects as many as this process may use.
     pub cores: Option<u32>,
-    /// Placements of pages, at most 16. `None` for [`PagePlacement::usual`], without a footprint.
+    /// Placements of pages, at most 16. `None` selects [`PagePlacement::usual`] without a footprint.
     pub placements: Option<Vec<PagePlacement>>,
 }
 
@@ -44,7 +45,7 @@ impl Options {
     /// Returns the processor whose caches are simulated.
     ///
     /// # Errors
-    /// If none was given, and this machine's maker has no preset.
+    /// If no processor was given, and there is no preset for this machine's vendor.
     pub fn processor(&self) -> Result<Processor, RunError> {
         let given = self.processor.clone().or_else(|| Described::this().processor());
         let why =
@@ -64,23 +65,23 @@ impl Options {
     }
 }
 
-/// Most cores that are simulated.
+/// Maximum number of simulated cores.
 const MOST_CORES: usize = 1024;
 
-/// Program that ran, with what its processes left.
+/// Completed run of a program, with the records of its processes.
 #[derive(Debug)]
 pub struct InstrumentedRun {
-    /// Records, a process after the one that started it.
+    /// Records of the processes. A process comes after the one that started it.
     pub processes: Vec<ProcessRecord>,
     /// Exit status of the program.
     pub status: ExitStatus,
-    /// Whether it was ended at its deadline.
+    /// Whether the run was ended at its deadline.
     pub was_ended: bool,
-    /// Folder of the recordings, removed with this value.
+    /// Directory of the recordings, which is removed when this value is dropped.
     _folder: TemporaryFolder,
 }
 
-/// Runs a command to its end, with the standard input, output and error of this process.
+/// Runs a command to its end. The program inherits the standard input, output and error of this process.
 ///
 /// # Errors
 /// If the program cannot be run under QEMU, or its records cannot be read.
@@ -95,10 +96,12 @@ pub struct Prepared {
     folder: TemporaryFolder,
 }
 
-/// Prepares to run a command: its environment, and standard input, output and error may still be changed.
+/// Prepares the run of a command. Its environment and its standard input, output and error may still be changed
+/// afterwards.
 ///
 /// # Errors
-/// If the program cannot be run under QEMU, no processor is known, or no folder for its records can be created.
+/// If the program cannot be run under QEMU, no processor is known, or the directory for its records cannot be
+/// created.
 pub fn prepare(tools: &Tools, command: &[OsString], options: &Options) -> Result<Prepared, RunError> {
     let program = program(command)?;
     let folder = TemporaryFolder::within(&std::env::temp_dir())
@@ -117,16 +120,18 @@ pub fn prepare(tools: &Tools, command: &[OsString], options: &Options) -> Result
 }
 
 impl Prepared {
-    /// Returns the command, to set its standard input, output and error, or its working folder.
+    /// Returns the command, so that its standard input, output and error or its working directory can be set.
     pub fn command(&mut self) -> &mut Command {
         &mut self.command
     }
 
-    /// Runs the command to its end, or ends it with all its processes at a deadline, or when `is_stopped` says so. At a deadline,
-    /// their records are those of the last second before. If this process is killed, the kernel kills the first of them.
+    /// Runs the command to its end. The command is ended early, with all its processes, at the deadline or when
+    /// `is_stopped` returns `true`. At a deadline, the records may be up to one second old. If this process is
+    /// killed, the kernel kills the first process of the command.
     ///
     /// # Errors
-    /// If it cannot be started, or its records cannot be read; [`RunError::Stopped`] if `is_stopped` said so.
+    /// If the command cannot be started, or its records cannot be read; [`RunError::Stopped`] if `is_stopped`
+    /// returned `true`.
     pub fn run(
         mut self,
         deadline: Option<Instant>,
@@ -149,7 +154,7 @@ impl Prepared {
     }
 }
 
-/// Finds the program that a command means.
+/// Locates the program of a command.
 fn program(command: &[OsString]) -> Result<ResolvedProgram, RunError> {
     let name = command.first().ok_or_else(|| RunError::Lacking("no command was given".into()))?;
     let refused = |why: &str| RunError::Program { path: name.into(), why: why.into() };
@@ -174,7 +179,7 @@ fn program(command: &[OsString]) -> Result<ResolvedProgram, RunError> {
     })
 }
 
-/// Returns the value of QEMU's option `-plugin`, in which a comma is written twice.
+/// Returns the value of QEMU's option `-plugin`, in which each comma of a path is doubled.
 fn plugin(tools: &Tools, folder: &Path, options: &Options) -> Result<OsString, RunError> {
     let mut value = escaped(&tools.plugin);
     value.extend(mark(folder));
@@ -192,7 +197,7 @@ fn plugin(tools: &Tools, folder: &Path, options: &Options) -> Result<OsString, R
     Ok(OsString::from_vec(value))
 }
 
-/// Returns the argument that only processes have that are recorded to this folder.
+/// Returns the part of an argument that identifies the processes that record to this directory.
 fn mark(folder: &Path) -> Vec<u8> {
     [b",out=".as_slice(), &escaped(folder)].concat()
 }
@@ -205,13 +210,13 @@ fn escape(byte: &u8) -> impl Iterator<Item = u8> + use<> {
     std::iter::repeat_n(*byte, if *byte == b',' { 2 } else { 1 })
 }
 
-/// Has the kernel lay out addresses without chance, so that two runs do the same (`personality(2)`), and end the process when this
-/// one is killed.
+/// Disables the randomization of addresses, so that two runs behave identically (`personality(2)`), and asks the
+/// kernel to kill the process when this one is killed.
 #[allow(unsafe_code)]
 fn prepare_process(command: &mut Command) {
     const ADDR_NO_RANDOMIZE: libc::c_ulong = 0x004_0000;
     let parent = rustix::process::getpid();
-    // SAFETY: between fork and exec, this makes system calls that touch no memory.
+    // SAFETY: the closure runs between `fork` and `exec`, and only makes system calls, which do not access memory.
     unsafe {
         command.pre_exec(move || {
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;

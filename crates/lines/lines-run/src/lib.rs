@@ -1,13 +1,13 @@
-//! Loads and stores of a program, seen from outside.
+//! Instrumented runs of a program under QEMU, and calibration of the machine.
 //!
-//! | module | holds |
+//! | item | contents |
 //! |---|---|
-//! | [`calibrate`] | caches, memory and core of this machine, measured |
-//! | [`Tools`] | QEMU and the plugin, found and checked |
+//! | [`calibrate`] | measurements of this machine's caches, memory and core |
+//! | [`Tools`] | QEMU and the plugin, located and checked |
 //! | [`run`], [`prepare`] | instrumented run of a program |
-//! | [`ProcessRecord`] | what a process of it left |
+//! | [`ProcessRecord`] | record that each of its processes leaves |
 //!
-//! The models are in `unrack-lines`, the recorder is in `unrack-lines-plugin` (docs/decisions/0018-lines.md).
+//! The models are in `unrack-lines`, and the recorder is in `unrack-lines-plugin` (docs/decisions/0018-lines.md).
 #![deny(unsafe_code)]
 
 pub mod calibrate;

@@ -1,4 +1,4 @@
-//! Records that an instrumented run leaves: a summary and a recording for each program of each process.
+//! Records of an instrumented run: a summary and a recording for each program of each process.
 
 use crate::RunError;
 use std::fs::File;
@@ -8,7 +8,7 @@ use unrack_lines::heat::HeatTables;
 use unrack_lines::recording::Reader;
 use unrack_lines::summary::Summary;
 
-/// Largest summary that is read, in bytes.
+/// Maximum size of a summary, in bytes.
 const LARGEST: u64 = 256 << 20;
 
 /// Record of one program in one process.
@@ -16,17 +16,17 @@ const LARGEST: u64 = 256 << 20;
 pub struct ProcessRecord {
     /// Counts of the whole run.
     pub summary: Summary,
-    /// Path of its recording; nothing where no window was recorded.
+    /// Path of its recording; `None` if no window was recorded.
     pub recording: Option<PathBuf>,
-    /// Path of its heat.
+    /// Path of its heat file.
     pub heat: PathBuf,
 }
 
 impl ProcessRecord {
-    /// Opens the recording, if there is one.
+    /// Opens the recording. Returns `None` if there is none.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the recording cannot be read.
     pub fn open(&self) -> Result<Option<Reader<BufReader<File>>>, RunError> {
         let Some(path) = &self.recording else { return Ok(None) };
         let file = File::open(path).map_err(RunError::failed("open a recording"))?;
@@ -37,7 +37,7 @@ impl ProcessRecord {
         Reader::new(BufReader::new(file)).map(Some).map_err(damaged)
     }
 
-    /// Reads how often memory was asked for each page, over the whole run.
+    /// Reads how often each page was requested from memory, over the whole run.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -47,21 +47,21 @@ impl ProcessRecord {
     }
 }
 
-/// Reads the records of a folder, in the order of the processes' numbers.
+/// Reads the records in a directory, in ascending order of process IDs.
 ///
 /// # Errors
-/// If the folder or a record cannot be read.
+/// If the directory or a record cannot be read.
 pub(crate) fn read(folder: &Path) -> Result<Vec<ProcessRecord>, RunError> {
     let entries = std::fs::read_dir(folder).map_err(RunError::failed("read the folder of the records"))?;
     let mut paths: Vec<(u32, u32, PathBuf)> =
         entries.flatten().filter_map(|entry| numbered(entry.path())).collect();
     paths.sort();
-    // A process that was killed while it created its record has left an empty one.
+    // A process that was killed while it created its record leaves an empty summary, which is skipped.
     let records = paths.into_iter().map(|(_, _, path)| record(&path)).filter_map(Result::transpose);
     records.collect()
 }
 
-/// Returns the process and count of a summary's name, `PID-N.json`.
+/// Returns the process ID and the count in the file name of a summary, `PID-N.json`.
 fn numbered(path: PathBuf) -> Option<(u32, u32, PathBuf)> {
     let name = path.file_name()?.to_str()?.strip_suffix(".json")?;
     let (pid, count) = name.split_once('-')?;

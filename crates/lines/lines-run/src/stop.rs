@@ -1,33 +1,37 @@
-//! End of a run before its own, at a deadline or because this process is asked to stop: all its processes are ended, orphans too.
+//! Early end of a run, at a deadline or because this process was asked to stop. All processes of the run are ended,
+//! including orphans.
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// Time between two looks at a run.
+/// Interval at which a run is polled.
 const LOOK: Duration = Duration::from_millis(20);
-/// Time between two looks for processes that still run, and after which those that do not end are left.
+/// Interval at which running processes are searched for, and time after which processes that do not end are
+/// abandoned.
 const RESCAN: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Looks without a process before a run counts as ended: one that is being started or replaced has no command line for a moment.
+/// Number of successive searches without a process after which a run counts as ended. One search is not enough,
+/// because a process that is being started or replaced has no command line for a moment.
 const EMPTY_LOOKS: usize = 3;
 
-/// How a run ended.
+/// Way in which a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// By itself.
+    /// It ended by itself.
     Itself,
-    /// At its deadline.
+    /// It was ended at its deadline.
     Deadline,
-    /// Because this process was asked to stop.
+    /// It was ended because this process was asked to stop.
     Stopped,
 }
 
-/// Waits for a run to end, or ends it at a deadline, or when `is_stopped` says so. Its processes have `mark` in their command lines.
+/// Waits for the end of a run, or ends it at the deadline or when `is_stopped` returns `true`. The command lines of
+/// its processes contain `mark`.
 ///
 /// # Errors
-/// If the kernel does not say how it ended.
+/// If the exit status cannot be obtained from the kernel.
 pub(crate) fn wait(
     child: &mut Child,
     deadline: Option<Instant>,
@@ -48,8 +52,8 @@ pub(crate) fn wait(
     }
 }
 
-/// Ends a run and all processes with its mark, until there are none: one may start another meanwhile. A process that does not end
-/// is left after `PATIENCE`, the run itself is ended in any case.
+/// Ends a run and all processes with its mark, repeatedly, because a process may start another one in the meantime.
+/// After `PATIENCE`, processes that do not end are abandoned, but the run itself is always ended.
 fn end(child: &mut Child, mark: &[u8]) -> std::io::Result<ExitStatus> {
     let start = Instant::now();
     let mut empty = 0;
@@ -58,12 +62,12 @@ fn end(child: &mut Child, mark: &[u8]) -> std::io::Result<ExitStatus> {
         empty = if end_marked(mark) == 0 && has_ended { empty + 1 } else { 0 };
         std::thread::sleep(RESCAN);
     }
-    // Does nothing to one that has ended.
+    // This has no effect on a process that has ended.
     child.kill()?;
     child.wait()
 }
 
-/// Ends all processes with this mark, and returns how many there were.
+/// Ends all processes with this mark. Returns how many there were.
 fn end_marked(mark: &[u8]) -> usize {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids =
@@ -71,11 +75,11 @@ fn end_marked(mark: &[u8]) -> usize {
     pids.filter(|pid| end_one(*pid, mark)).count()
 }
 
-/// Ends a process if it has this mark. Returns whether it had, and may be ended.
+/// Ends a process if it has this mark. Returns whether it had the mark and can be ended.
 fn end_one(pid: Pid, mark: &[u8]) -> bool {
-    // The process of a descriptor stays the same, the one of a number may become another.
+    // A process descriptor always refers to the same process, whereas a process ID may be reused.
     let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
-    // That of a process that has ended, and is not yet waited for, is empty.
+    // The command line of a zombie process is empty.
     let line = std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
     let has_mark = line.windows(mark.len()).any(|window| window == mark);
     has_mark && pidfd_send_signal(&process, Signal::KILL).is_ok()

@@ -5,15 +5,15 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// File of the plugin.
+/// File name of the plugin.
 const LIBRARY: &str = "libunrack_lines.so";
-/// Environment variable with the plugin's path, if it is not near the executable.
+/// Environment variable with the path of the plugin, for a plugin that is not located near the executable.
 pub const PLUGIN_VARIABLE: &str = "UNRACK_LINES_PLUGIN";
-/// Environment variable with QEMU's path, if another than that of `PATH` is meant.
+/// Environment variable with the path of QEMU, for a QEMU other than the one in `PATH`.
 pub const QEMU_VARIABLE: &str = "UNRACK_QEMU";
 
-/// Oldest QEMU that tells a plugin of all this one asks for, and the first whose interface differs: 9.0 refuses plugins
-/// of version 1 (QEMU, docs/about/removed-features).
+/// Supported QEMU versions: the oldest one that provides everything this plugin needs, and the first one with another
+/// interface. QEMU 9.0 rejects plugins of version 1 (QEMU, docs/about/removed-features).
 const VERSIONS: std::ops::Range<(u32, u32)> = (7, 0)..(9, 0);
 
 /// Tools of an instrumented run.
@@ -24,7 +24,7 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Finds the tools, and checks that they work together.
+    /// Locates the tools, and checks that they work together.
     ///
     /// # Errors
     /// [`RunError::Lacking`], with what to install.
@@ -32,7 +32,7 @@ impl Tools {
         Tools::with_plugin(plugin()?)
     }
 
-    /// Finds QEMU for a plugin at this path.
+    /// Locates QEMU for a plugin at this path.
     ///
     /// # Errors
     /// [`RunError::Lacking`], with what to install.
@@ -65,7 +65,7 @@ fn qemu() -> Result<PathBuf, RunError> {
     }
 }
 
-/// Finds a program as a shell does.
+/// Locates a program in the same way as a shell.
 pub(crate) fn in_path(name: &OsStr) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let executable =
@@ -125,7 +125,7 @@ fn check(qemu: &Path) -> Result<(), RunError> {
     }
 }
 
-/// Returns the version in the first line of `qemu-x86_64 -version`.
+/// Parses the version in the first line of the output of `qemu-x86_64 -version`.
 fn version(line: &str) -> Option<(u32, u32)> {
     let (_, version) = line.strip_prefix("qemu-x86_64")?.split_once("version ")?;
     let mut numbers = version.split(|c: char| !c.is_ascii_digit());

@@ -1,8 +1,8 @@
-//! Cost of the core model: nanoseconds per instruction, with 16 lanes at once, of Zen 3.
+//! Cost of the core model in nanoseconds per instruction, for Zen 3 with 16 lanes.
 //!
-//! `cargo bench -p unrack-lines --bench core`. The least of several passes over one window each: *integer* is additions;
-//! *hits* loads from the first level in every third instruction; *stream* a prefetched line every 24 instructions; *misses*
-//! a miss every 10.
+//! Run it with `cargo bench -p unrack-lines --bench core`. It prints the minimum of several passes over one window
+//! for each workload: *integer* consists of additions, *hits* loads from the first level in every third instruction,
+//! *stream* loads a prefetched line every 24 instructions, and *misses* has a miss every 10 instructions.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -14,7 +14,7 @@ const STEPS: u32 = 4000;
 const PASSES: usize = 15;
 
 fn main() {
-    // `cargo test` runs benches too, to check that they run.
+    // `cargo test` also runs benchmarks, to check that they work, so it does less.
     let (steps, passes) =
         if std::env::args().any(|word| word == "--test") { (10, 1) } else { (STEPS, PASSES) };
     println!("{:>10}{:>16}", "program", "ns/instruction");
@@ -40,7 +40,7 @@ fn main() {
     }
 }
 
-/// Returns a block of so many instructions, the first of which are loads.
+/// Returns a block of `instructions` instructions, the first `loads` of which are loads.
 fn block(instructions: u8, loads: u8) -> CodeBlock {
     let one = |number: u8| Instruction {
         address: [if number < loads { GENERAL } else { 0 }, 0],
@@ -59,7 +59,7 @@ fn block(instructions: u8, loads: u8) -> CodeBlock {
     CodeBlock { pc: 0, bytes, instructions, ending: BlockEnding::Conditional }
 }
 
-/// Returns a window of one block, of whose loads the first `misses` are served by memory.
+/// Returns a window that repeats one block. Memory serves the first `misses` of its loads.
 fn window(block: &CodeBlock, steps: u32, misses: usize, prefetches: u32) -> RecordedWindow {
     let mut window = RecordedWindow::default();
     let loads = block.instructions.iter().filter(|one| one.memory == MemoryUse::Load).count();

@@ -1,7 +1,7 @@
-//! Cost of an access to the simulated caches, in nanoseconds, by the level that serves it.
+//! Cost of an access to the simulated caches in nanoseconds, by the level that serves it.
 //!
-//! `cargo bench -p unrack-lines --bench hierarchy`. Each pass accesses one working set in a cycle; the best pass counts.
-//! Less is done where it runs as a test.
+//! Run it with `cargo bench -p unrack-lines --bench hierarchy`. Each pass accesses one working set cyclically, and
+//! the minimum over the passes is printed. Under `cargo test` it does less.
 #![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 
 use std::hint::black_box;

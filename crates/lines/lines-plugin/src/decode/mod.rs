@@ -1,4 +1,4 @@
-//! Decoding: bytes of an instruction become what the core model knows of it.
+//! Decoder, which converts the bytes of an instruction to its description in the core model.
 
 mod operation;
 mod registers;
@@ -15,27 +15,27 @@ pub(crate) struct Decoder {
     factory: InstructionInfoFactory,
 }
 
-/// Decoded instruction, with what the recorder has to know of it beyond the model.
+/// Decoded instruction, with properties that the recorder needs in addition to the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Decoded {
-    /// Instruction of the model.
+    /// Instruction of the core model.
     pub(crate) instruction: Instruction,
-    /// Place at which execution continues.
+    /// Possible continuation after it.
     pub(crate) flow: Flow,
-    /// Whether it reads and writes its memory in one piece: QEMU may announce one access for both.
+    /// Whether it reads and writes its memory atomically. QEMU may report a single access for both.
     pub(crate) is_atomic: bool,
-    /// Whether it has a `rep` prefix: QEMU executes each repetition as an instruction.
+    /// Whether it has a `rep` prefix. QEMU executes each repetition as a separate instruction.
     pub(crate) is_repeated: bool,
 }
 
-/// Continuation after an instruction.
+/// Possible continuation after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flow {
     /// Kind of the jump.
     pub(crate) ending: BlockEnding,
     /// Target of a direct jump; 0 if there is none.
     pub(crate) target: u64,
-    /// Whether it leaves a return address.
+    /// Whether it pushes a return address.
     pub(crate) is_call: bool,
 }
 
@@ -44,15 +44,15 @@ impl Decoder {
         Decoder { factory: InstructionInfoFactory::new() }
     }
 
-    /// Returns whether an instruction has more bytes than these.
+    /// Returns whether an instruction continues beyond these bytes.
     pub(crate) fn is_cut(&self, bytes: &[u8], address: u64) -> bool {
         let mut decoder = Iced::with_ip(64, bytes, address, DecoderOptions::NONE);
         let _ = decoder.decode();
         decoder.last_error() == DecoderError::NoMoreBytes
     }
 
-    /// Decodes the instruction that `bytes` begins with. Unknown ones become one slot of integer work: QEMU raises a
-    /// signal for them, or knows more than this decoder.
+    /// Decodes the instruction at the beginning of `bytes`. An unknown instruction becomes one slot of integer work:
+    /// either QEMU raises a signal for it, or QEMU supports an instruction that this decoder does not know.
     pub(crate) fn decode(&mut self, bytes: &[u8], address: u64) -> Decoded {
         let native = Iced::with_ip(64, bytes, address, DecoderOptions::NONE).decode();
         let info = self.factory.info(&native);
@@ -62,7 +62,7 @@ impl Decoder {
         let operation = operation::operation(&native, memory, is_atomic);
         let mut used = registers::used(&native, info);
         if is_repeated {
-            // Microcode computes the addresses of all repetitions from the first.
+            // Microcode computes the addresses of all repetitions from the first one.
             (used.sources, used.targets) = ([0; 4], [0; 3]);
         }
         let slots = slots::slots(&native, memory, is_atomic);
@@ -82,7 +82,7 @@ fn is_exchange(native: &Native) -> bool {
     native.mnemonic() == Mnemonic::Xchg
 }
 
-/// Returns whether an instruction is one of those that a `rep` prefix repeats.
+/// Returns whether an instruction is a string instruction, which a `rep` prefix repeats.
 fn is_string(native: &Native) -> bool {
     use Mnemonic::*;
     matches!(
@@ -108,7 +108,8 @@ fn is_string(native: &Native) -> bool {
     ) || is_string_of_ambiguous_name(native)
 }
 
-/// Returns whether a mnemonic that SSE2 shares with string instructions is meant as the latter: `movsd`, `cmpsd`.
+/// Returns whether a mnemonic that SSE2 shares with string instructions, `movsd` or `cmpsd`, denotes the string
+/// instruction.
 fn is_string_of_ambiguous_name(native: &Native) -> bool {
     use iced_x86::Code;
     matches!(native.code(), Code::Movsd_m32_m32 | Code::Cmpsd_m32_m32)
@@ -134,7 +135,7 @@ fn memory(native: &Native, info: &InstructionInfo) -> MemoryUse {
     }
 }
 
-/// Returns whether an access reads: a conditional write keeps what was there.
+/// Returns whether an access reads. A conditional write counts, because it may preserve the old value.
 fn is_read(access: OpAccess) -> bool {
     matches!(access, OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite)
 }
@@ -149,7 +150,7 @@ fn flow(native: &Native) -> Flow {
     let call = |ending| Flow { is_call: true, ..to(ending) };
     let target = native.near_branch_target();
     match native.flow_control() {
-        // Calls of the system are not calls of a function: execution goes on behind them.
+        // A system call is not a function call: execution continues after it.
         _ if operation::is_system_call(native) => to(BlockEnding::Falls),
         FlowControl::UnconditionalBranch => Flow { target, ..to(BlockEnding::Jump) },
         FlowControl::ConditionalBranch => Flow { target, ..to(BlockEnding::Conditional) },
@@ -164,7 +165,8 @@ fn flow(native: &Native) -> Flow {
     }
 }
 
-/// Returns whether an instruction only moves a register to another, which renaming does without an execution unit.
+/// Returns whether an instruction only moves one register to another, so that register renaming executes it without
+/// an execution unit.
 ///
 /// Agner Fog, The microarchitecture of Intel, AMD and VIA CPUs, "Move elimination" (Ivy Bridge and later) and AMD,
 /// Software Optimization Guide for Family 17h, 2.8.2 and 2.11.2: moves of 32 and 64 bits, and of whole vectors.
@@ -195,7 +197,7 @@ fn is_eliminated_move(native: &Native) -> bool {
         && !native.op1_register().is_segment_register()
 }
 
-/// Returns whether the result of an instruction does not depend on its equal operands, and is known without executing it.
+/// Returns whether the result of an instruction is independent of its equal operands and known without execution.
 ///
 /// AMD, Software Optimization Guide for Family 17h, 2.8.3 and 2.11.3; Intel, Optimization Reference Manual, 3.5.1.7.
 fn is_zeroing_idiom(native: &Native) -> bool {
@@ -211,7 +213,7 @@ fn is_zeroing_idiom(native: &Native) -> bool {
     }
 }
 
-/// Returns whether an instruction that is executed gives the same whatever its equal operands hold: all ones.
+/// Returns whether an instruction is executed, but always yields all ones for equal operands.
 fn is_ones_idiom(native: &Native) -> bool {
     use Mnemonic::*;
     match native.mnemonic() {

@@ -1,10 +1,10 @@
-//! Kind of execution of an instruction.
+//! Execution class of an instruction.
 
 use super::{is_eliminated_move, is_zeroing_idiom};
 use iced_x86::{FlowControl, Instruction as Native, Mnemonic, OpKind, Register};
 use unrack_lines::instruction::{MemoryUse, OperationClass};
 
-/// Returns the kind of execution.
+/// Returns the execution class.
 pub(super) fn operation(native: &Native, memory: MemoryUse, is_atomic: bool) -> OperationClass {
     if is_system_call(native) {
         return OperationClass::SystemCall;
@@ -40,7 +40,7 @@ fn is_nop(native: &Native) -> bool {
     matches!(native.mnemonic(), Nop | Endbr64 | Endbr32 | Pause)
 }
 
-/// Returns whether later accesses to memory wait for an instruction (Intel, Software Developer's Manual, volume 3,
+/// Returns whether later memory accesses wait for an instruction (Intel, Software Developer's Manual, volume 3,
 /// "Serializing instructions" and "Memory ordering instructions").
 fn is_serializing(native: &Native) -> bool {
     use Mnemonic::*;
@@ -73,7 +73,8 @@ fn is_vector(register: Register) -> bool {
     register.is_vector_register() || register.is_mm() || register.is_st()
 }
 
-/// Returns the kind of a vector or floating-point instruction. Families of one name (`addps`, `vaddsd`, ...) have one.
+/// Returns the class of a vector or floating-point instruction. All instructions whose names share a stem (`addps`,
+/// `vaddsd`, ...) belong to one class.
 fn of_vectors(native: &Native) -> OperationClass {
     let name = format!("{:?}", native.mnemonic()).to_lowercase();
     let name = name.strip_prefix('v').unwrap_or(&name);
@@ -91,27 +92,27 @@ fn of_vectors(native: &Native) -> OperationClass {
     }
 }
 
-/// Beginnings of names of instructions of one unit: all with such a name, and those of them that work on floating-point
-/// vectors (`divps`, but not `divide`).
+/// Name prefixes of the instructions of one execution unit. All instructions with a prefix of the first list belong
+/// to it, and those floating-point vector instructions with a prefix of the second (`divps`, but not `divide`).
 type Unit = (&'static [&'static str], &'static [&'static str]);
 
-/// Instructions as long as a division.
+/// Instructions with the latency of a division.
 const DIVIDER: Unit = (
     &["fdiv", "fsqrt", "fprem", "fidiv", "fpatan", "fsin", "fcos", "fptan", "fyl2x", "f2xm1"],
     &["div", "sqrt"],
 );
-/// Instructions as long as a multiplication: those of integer vectors and of cryptography too.
+/// Instructions with the latency of a multiplication, including those of integer vectors and of cryptography.
 const MULTIPLIER: Unit = (
     &["fmul", "fimul", "pmul", "pmadd", "aes", "pclmul", "sha", "mpsadbw", "psadbw"],
     &["mul", "fmadd", "fmsub", "fnmadd", "fnmsub", "dp", "rcp", "rsqrt"],
 );
-/// Instructions as long as an addition.
+/// Instructions with the latency of an addition.
 const ADDER: Unit = (
     &["cvt", "fadd", "fsub", "fiadd", "fisub", "fcom", "fucom", "fild", "fist", "frnd"],
     &["add", "sub", "min", "max", "cmp", "comi", "ucomi", "hadd", "hsub", "round"],
 );
 
-/// Returns whether an instruction has operands in registers of both kinds, or tests a vector for a jump.
+/// Returns whether an instruction has operands in both general and vector registers, or tests a vector for a jump.
 fn crosses(native: &Native) -> bool {
     let registers = || {
         (0..native.op_count())

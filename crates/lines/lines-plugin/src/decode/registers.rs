@@ -1,17 +1,17 @@
-//! Registers that an instruction reads and writes, as registers of the model.
+//! Registers that an instruction reads and writes, as registers of the core model.
 
 use super::{is_ones_idiom, is_read, is_write, is_zeroing_idiom};
 use iced_x86::{Instruction as Native, InstructionInfo, OpAccess, OpKind, Register as Named};
 use unrack_lines::instruction::{FLAGS, GENERAL, Register, VECTOR};
 
-/// Registers of one instruction; 0 where there are fewer.
+/// Registers used by one instruction; unused entries are 0.
 pub(super) struct Used {
     pub(super) address: [Register; 2],
     pub(super) sources: [Register; 4],
     pub(super) targets: [Register; 3],
 }
 
-/// Returns the registers that an instruction waits for, and those that wait for it.
+/// Returns the registers that an instruction waits for, and those that it writes.
 pub(super) fn used(native: &Native, info: &InstructionInfo) -> Used {
     let mut used = Used { address: [0; 2], sources: [0; 4], targets: [0; 3] };
     for memory in info.used_memory() {
@@ -31,7 +31,7 @@ fn sources(native: &Native, info: &InstructionInfo, used: &mut Used) {
     for register in info.used_registers() {
         let named = model(register.register());
         let is_read = is_read(register.access()) || register.access() == OpAccess::CondWrite;
-        // A write of 8 or 16 bits keeps the rest of the register.
+        // A write of 8 or 16 bits preserves the rest of the register, so the instruction also reads it.
         let is_merged = register.register().is_gpr8() || register.register().is_gpr16();
         let is_address = used.address.contains(&named) && !is_operand(native, info, named);
         if (is_read || is_merged) && !is_address {
@@ -43,7 +43,7 @@ fn sources(native: &Native, info: &InstructionInfo, used: &mut Used) {
     }
 }
 
-/// Returns whether a register is read as a value, and not only for an address.
+/// Returns whether a register is read as a value, and not only to compute an address.
 fn is_operand(native: &Native, info: &InstructionInfo, register: Register) -> bool {
     (0..native.op_count())
         .filter(|&operand| native.op_kind(operand) == OpKind::Register)
@@ -67,22 +67,24 @@ fn targets(native: &Native, info: &InstructionInfo, used: &mut Used) {
 
 const STACK_POINTER: Register = GENERAL + 4;
 
-/// Returns the model's register, or 0 for those whose changes no program waits for (segments, `rip`, control).
+/// Returns the register of the core model. Returns 0 for segment registers, `rip` and control registers, because no
+/// program waits for their changes.
 fn model(register: Named) -> Register {
     if register.is_gpr() {
         GENERAL + register.full_register().number() as Register
     } else if register.is_vector_register() {
         VECTOR + (register.number() as Register).min(31)
     } else if register.is_mm() || register.is_st() {
-        // The x87 and MMX registers are one file. QEMU has no AVX-512, so the upper vector registers are free.
+        // The x87 and MMX registers share one register file. They use the upper vector registers of the model, which
+        // are free because QEMU has no AVX-512.
         VECTOR + 16 + register.number() as Register
     } else {
         0
     }
 }
 
-/// Adds a register where it is not yet named and there is room: instructions that name more (`fxsave`, `pusha`) wait for
-/// memory far longer than for those.
+/// Adds a register unless the list contains it already or is full. Instructions that use more registers (`fxsave`,
+/// `pusha`) wait far longer for memory than for registers.
 fn insert<const N: usize>(list: &mut [Register; N], register: Register) {
     if register == 0 || list.contains(&register) {
         return;

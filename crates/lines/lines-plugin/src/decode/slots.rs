@@ -1,9 +1,9 @@
-//! Micro-operations of an instruction.
+//! Number of micro-operations of an instruction.
 //!
-//! Counts are those of the fused domain: what takes a slot of issue width and of the reorder buffer. A load or store that
-//! belongs to another operation takes none of its own. They are an approximation, from the columns of Agner Fog,
-//! Instruction tables (2022), for Zen 2, Zen 3 and Ice Lake, where those differ the lower one: most instructions of a
-//! program take one slot on all three.
+//! Counts are in the fused domain: micro-operations that take a slot of the issue width and of the reorder buffer. A
+//! load or store that is fused with another operation takes no extra slot. The counts approximate the columns of
+//! Agner Fog, Instruction tables (2022), for Zen 2, Zen 3 and Ice Lake. Where these differ, the lowest one is used.
+//! Most instructions of a program take one slot on all three.
 
 use iced_x86::{Instruction as Native, Mnemonic, OpKind, Register};
 use unrack_lines::instruction::MemoryUse;
@@ -48,7 +48,7 @@ pub(super) fn slots(native: &Native, memory: MemoryUse, is_atomic: bool) -> u8 {
         Fsin | Fcos | Fsincos | Fptan | Fpatan | Fyl2x | F2xm1 => 60,
         Fprem | Fprem1 => 25,
         _ if is_gather(native) => 8 + 3 * gathered(native),
-        // The arithmetic and its load, and the store.
+        // One for the arithmetic with its load, and one for the store.
         _ if memory == MemoryUse::Modify => 2,
         _ => 1,
     }
@@ -63,7 +63,7 @@ fn is_gather(native: &Native) -> bool {
     native.memory_index().is_vector_register()
 }
 
-/// Returns the elements that a gather loads.
+/// Returns the number of elements that a gather loads.
 fn gathered(native: &Native) -> u8 {
     let index: Register = native.memory_index();
     let wide = native.memory_size().element_size().max(4);

@@ -1,4 +1,4 @@
-//! Branch prediction: which branches a processor of this decade would have mispredicted.
+//! Branch prediction: which branches a contemporary processor would have mispredicted.
 //!
 //! | branch | predictor |
 //! |---|---|
@@ -6,7 +6,8 @@
 //! | indirect | a table of targets by address and history, as the paper's ITTAGE with one component |
 //! | return | a stack of return addresses |
 //!
-//! The sizes are those of the paper's 64 Kbit predictor. Processors have larger ones, and do not say how they work.
+//! The sizes are those of the paper's 64 Kbit predictor. Real processors have larger predictors, but their vendors do
+//! not document how they work.
 
 mod tage;
 
@@ -14,19 +15,19 @@ use crate::decode::Flow;
 use tage::Tage;
 use unrack_lines::instruction::BlockEnding;
 
-/// Entries of the stack of return addresses: 32 on Zen 2 (AMD, Software Optimization Guide for Family 17h Models 30h,
+/// Entries of the return address stack: 32 on Zen 2 (AMD, Software Optimization Guide for Family 17h Models 30h,
 /// 2.7.1.3) and 16 on Skylake.
 const RETURNS: usize = 32;
-/// Entries of the table of targets: 1024 on Zen 2 (the same guide, 2.7.1.4).
+/// Entries of the target table: 1024 on Zen 2 (the same guide, 2.7.1.4).
 const TARGETS: usize = 1024;
 
-/// Predictor of one thread.
+/// Branch predictor of one thread.
 pub(crate) struct Predictor {
     conditional: Tage,
     targets: Box<[u64; TARGETS]>,
     returns: [u64; RETURNS],
     depth: usize,
-    /// Hash of the last targets of indirect branches.
+    /// Hash of the most recent targets of indirect branches.
     path: u64,
 }
 
@@ -41,8 +42,8 @@ impl Predictor {
         }
     }
 
-    /// Predicts the branch at `address`, learns that execution went on at `next`, and tells whether they differ.
-    /// `behind` is the address behind the branch.
+    /// Predicts the branch at `address`, trains the predictor with the actual continuation `next`, and returns
+    /// whether the prediction was wrong. `behind` is the address after the branch.
     pub(crate) fn is_mispredicted(&mut self, flow: &Flow, address: u64, behind: u64, next: u64) -> bool {
         if flow.is_call {
             self.returns[self.depth % RETURNS] = behind;

@@ -1,49 +1,50 @@
-//! Predictor of conditional branches with tagged tables of geometric history lengths.
+//! TAGE predictor of conditional branches, with tagged tables of geometrically increasing history lengths.
 //!
-//! Seznec and Michaud, A case for (partially) tagged geometric history length branch prediction, JILP 2006, section 3.
+//! Seznec and Michaud, A case for (partially) tagged geometric history length branch prediction, JILP 2006, section
+//! 3.
 
-/// Entries of the table without tags, a power of two.
+/// Entries of the untagged base table, a power of two.
 const BASE: usize = 1 << 12;
-/// Entries of each table with tags, a power of two.
+/// Entries of each tagged table, a power of two.
 const TAGGED: usize = 1 << TAGGED_BITS;
 const TAGGED_BITS: u32 = 10;
 /// Bits of a tag.
 const TAG_BITS: u32 = 9;
-/// Branches of history that index each table: L(i) = alpha^(i-1) L(1), section 2.1, with L(1) = 5 and L(5) = 130.
+/// History length of each table, in branches: L(i) = alpha^(i-1) L(1), section 2.1, with L(1) = 5 and L(5) = 130.
 const LENGTHS: [u32; TABLES] = [5, 11, 25, 57, 130];
 const TABLES: usize = 5;
-/// Branches after which the usefulness of entries is halved: section 3.2.3.
+/// Number of branches after which the usefulness counters are halved: section 3.2.3.
 const AGING: u32 = 1 << 18;
 
-/// Entry of a table with tags.
+/// Entry of a tagged table.
 #[derive(Clone, Copy, Default)]
 struct Entry {
     tag: u16,
-    /// Counter of -4 to 3: taken from 0 on.
+    /// Counter from -4 to 3. It predicts taken if it is at least 0.
     counter: i8,
-    /// Usefulness of 0 to 3.
+    /// Usefulness counter from 0 to 3.
     useful: u8,
 }
 
 /// Predictor of conditional branches.
 pub(super) struct Tage {
-    /// Counters of -2 to 1: taken from 0 on.
+    /// Counters from -2 to 1. They predict taken if they are at least 0.
     base: Box<[i8; BASE]>,
     tables: Box<[[Entry; TAGGED]; TABLES]>,
-    /// Outcomes of the last branches, the latest in bit 0 of the first word.
+    /// Outcomes of the most recent branches, the last one in bit 0 of the first word.
     history: [u64; 3],
     folded: [Folded; TABLES],
     branches: u32,
 }
 
-/// History of one table, folded to the bits of an index and of a tag.
+/// History of one table, folded to the width of an index and of a tag.
 #[derive(Clone, Copy, Default)]
 struct Folded {
     index: u32,
     tag: u32,
 }
 
-/// Position of a branch in the tables.
+/// Indices and tags of a branch in the tables.
 struct Place {
     base: usize,
     indices: [usize; TABLES],
@@ -61,7 +62,7 @@ impl Tage {
         }
     }
 
-    /// Predicts a branch, learns its outcome, and tells whether they differ.
+    /// Predicts a branch, trains the predictor with its outcome, and returns whether the prediction was wrong.
     pub(super) fn is_mispredicted(&mut self, address: u64, is_taken: bool) -> bool {
         let place = self.place(address);
         let provider = self.matching(&place, TABLES);
@@ -82,14 +83,15 @@ impl Tage {
         let mut place = Place { base: address as usize % BASE, indices: [0; TABLES], tags: [0; TABLES] };
         for (table, folded) in self.folded.iter().enumerate() {
             place.indices[table] = (hash ^ hash >> (table + 1) ^ folded.index) as usize % TAGGED;
-            // Departure: the paper folds the history a third time for the tag; the index has the other folding here.
+            // Departure: the paper folds the history a third time for the tag. Here the folding of the index is used
+            // instead.
             place.tags[table] =
                 ((address as u32 ^ folded.tag ^ folded.index << 1) & ((1 << TAG_BITS) - 1)) as u16;
         }
         place
     }
 
-    /// Returns the table of the longest history below `limit` that knows the branch.
+    /// Returns the table with the longest history below `limit` that has an entry for the branch.
     fn matching(&self, place: &Place, limit: usize) -> Option<usize> {
         (0..limit).rev().find(|&table| self.tables[table][place.indices[table]].tag == place.tags[table])
     }
@@ -101,7 +103,7 @@ impl Tage {
         }
     }
 
-    /// Section 3.1: an entry that is new, weak and not yet useful is less trusted than the alternate prediction.
+    /// Section 3.1: the alternate prediction is preferred to an entry that is new, weak and not yet useful.
     fn final_prediction(&self, place: &Place, provider: Option<usize>, other: bool) -> bool {
         let Some(table) = provider else { return other };
         let entry = self.tables[table][place.indices[table]];
@@ -109,7 +111,7 @@ impl Tage {
         if is_new { other } else { entry.counter >= 0 }
     }
 
-    /// Section 3.2.1: updates the usefulness where the two predictions differ, and the counter of the provider.
+    /// Section 3.2.1: updates the usefulness if the two predictions differ, and the counter of the provider.
     fn learn(&mut self, place: &Place, provider: Option<usize>, other: bool, is_taken: bool) {
         let Some(table) = provider else {
             let counter = &mut self.base[place.base];
@@ -128,7 +130,8 @@ impl Tage {
         entry.counter = step(entry.counter, is_taken, -4, 3);
     }
 
-    /// Section 3.2.2: takes an entry that is not useful in a table of longer history; if all are, makes them less so.
+    /// Section 3.2.2: allocates an entry that is not useful in a table with a longer history. If all are useful,
+    /// their usefulness is decreased.
     fn allocate(&mut self, place: &Place, provider: Option<usize>, is_taken: bool) {
         let longer = provider.map_or(0, |table| table + 1)..TABLES;
         let free = longer.clone().find(|&table| self.tables[table][place.indices[table]].useful == 0);
@@ -167,8 +170,8 @@ fn step(counter: i8, is_up: bool, least: i8, most: i8) -> i8 {
     if is_up { (counter + 1).min(most) } else { (counter - 1).max(least) }
 }
 
-/// Shifts one outcome into a folded history of `bits` bits, and the one that is `length` branches old out of it: the
-/// circular shift register of Michaud, A PPM-like, tag-based branch predictor, JILP 2005, section 3.
+/// Shifts the newest outcome into a folded history of `bits` bits, and removes the outcome that is `length` branches
+/// old. This is the circular shift register of Michaud, A PPM-like, tag-based branch predictor, JILP 2005, section 3.
 fn fold(folded: u32, newest: u32, oldest: u32, length: u32, bits: u32) -> u32 {
     let shifted = (folded << 1 | newest) ^ oldest << (length % bits);
     (shifted ^ shifted >> bits) & ((1 << bits) - 1)

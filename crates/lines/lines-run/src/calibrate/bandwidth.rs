@@ -1,4 +1,5 @@
-//! Bandwidth of memory: reads, writes with and without allocation, and copies, on one core and on all.
+//! Memory bandwidth of reads, copies, and writes with and without allocation in the caches; on one core and on all
+//! cores.
 
 use super::bypass;
 use super::clock::time_ns;
@@ -9,26 +10,26 @@ use serde::{Deserialize, Serialize};
 use std::sync::Barrier;
 use std::time::Instant;
 
-/// Bandwidths in 10^9 bytes that the program moves per second. The line that a write allocates, and the write-back of
-/// an evicted one, are not counted.
+/// Bandwidths, in 10^9 bytes that the program moves per second. Lines that are read because a write allocates them,
+/// and write-backs of evicted lines, are not counted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bandwidth {
-    /// Threads, each with memory of its own.
+    /// Number of threads, each of which has its own memory.
     pub threads: u32,
     /// Reads of successive words.
     pub read_gbps: Spread,
     /// Writes of successive words.
     pub write_gbps: Spread,
-    /// Writes that bypass the caches, or `None` on processors where they cannot be made.
+    /// Writes that bypass the caches; `None` on processors for which they are not implemented.
     pub nontemporal_gbps: Option<Spread>,
-    /// Copies: a byte read and written counts twice.
+    /// Copies. Each copied byte counts twice, because it is read and written.
     pub copy_gbps: Spread,
 }
 
-/// Bytes that are moved in a round within a working set.
+/// Bytes moved per round within a working set.
 const BYTES: usize = 64 << 20;
 
-/// Words of a line.
+/// Words per line.
 const WORDS: usize = 8;
 
 /// Pattern of accesses.
@@ -40,7 +41,7 @@ enum Pattern {
     Copy,
 }
 
-/// Measures with so many threads, each in `bytes` of its own.
+/// Measures with `threads` threads, each of which uses its own `bytes` bytes.
 pub(super) fn measure(threads: usize, bytes: usize, rounds: usize) -> Result<Bandwidth, CalibrateError> {
     let mut memories = Vec::new();
     for _ in 0..threads {
@@ -56,7 +57,8 @@ pub(super) fn measure(threads: usize, bytes: usize, rounds: usize) -> Result<Ban
     })
 }
 
-/// Measures reads and copies of one thread within a working set, again and again, in 10^9 bytes per second.
+/// Measures reads and copies of one thread within a working set that is traversed repeatedly, in 10^9 bytes per
+/// second.
 pub(super) fn cached(region: &mut [u8], rounds: usize) -> (Spread, Spread) {
     let (a, b) = region.split_at_mut(region.len() / 2);
     let times = (BYTES / (a.len() + b.len())).max(1);
@@ -69,7 +71,7 @@ pub(super) fn cached(region: &mut [u8], rounds: usize) -> (Spread, Spread) {
     (gbps(Pattern::Read), gbps(Pattern::Copy))
 }
 
-/// Runs a pattern on a thread for each pair of memories, and returns bytes per nanosecond of all of them.
+/// Runs a pattern on one thread for each pair of memories. Returns the total bytes per nanosecond.
 fn together(memories: &mut [(Memory, Memory)], pattern: Pattern) -> f64 {
     let barrier = Barrier::new(memories.len());
     let moved: usize = memories.iter().map(|(a, b)| a.bytes().len() + b.bytes().len()).sum();
@@ -88,7 +90,7 @@ fn together(memories: &mut [(Memory, Memory)], pattern: Pattern) -> f64 {
     moved as f64 / (end - start).as_nanos().max(1) as f64
 }
 
-/// Goes once through both halves.
+/// Traverses both halves once.
 fn once(a: &mut [u8], b: &mut [u8], pattern: Pattern) {
     match pattern {
         Pattern::Read => _ = std::hint::black_box(sum(a).wrapping_add(sum(b))),
@@ -102,7 +104,7 @@ fn words(bytes: &mut [u8]) -> impl Iterator<Item = &mut [u8; 8]> {
     bytes.as_chunks_mut::<8>().0.iter_mut()
 }
 
-/// Adds words up: the sums of a line are independent of each other, so that additions do not bound the rate.
+/// Sums words. The sums of a line are independent of each other, so that additions do not limit the rate.
 fn sum(bytes: &[u8]) -> u64 {
     let mut sums = [0u64; WORDS];
     for line in bytes.as_chunks::<64>().0 {
@@ -113,14 +115,15 @@ fn sum(bytes: &[u8]) -> u64 {
     sums.into_iter().fold(0, u64::wrapping_add)
 }
 
-/// Writes a different value to each word: a compiler makes a call of `memset`, which may bypass the caches, of equal ones.
+/// Writes a different value to each word. For equal values, the compiler would call `memset`, which may bypass the
+/// caches.
 fn write(bytes: &mut [u8]) {
     for (value, word) in words(bytes).enumerate() {
         *word = (value as u64).to_le_bytes();
     }
 }
 
-/// Copies with a change, for the same reason.
+/// Copies with a modification. For a plain copy, the compiler would call `memcpy`, which may bypass the caches.
 fn copy(from: &mut [u8], to: &mut [u8]) {
     for (from, to) in words(from).zip(words(to)) {
         *to = (!u64::from_le_bytes(*from)).to_le_bytes();

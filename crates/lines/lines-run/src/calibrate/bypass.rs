@@ -1,22 +1,23 @@
-//! Writes that bypass the caches, and lines that leave them: what a calibration needs that has no safe counterpart.
+//! Writes that bypass the caches, and flushes of lines, which have no safe counterpart.
 #![allow(unsafe_code)]
 
-/// Whether [`write`] bypasses the caches here, and [`flush`] empties them.
+/// Whether [`write`] bypasses the caches on this architecture, and [`flush`] empties them.
 pub(super) const IS_KNOWN: bool = cfg!(target_arch = "x86_64");
 
-/// Writes a word to each 8 bytes, past the caches where that is possible.
+/// Writes a word to each 8 bytes, bypassing the caches where that is possible.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn write(bytes: &mut [u8]) {
     use std::arch::x86_64::{__m128i, _mm_set1_epi64x, _mm_sfence, _mm_stream_si128};
-    // SAFETY: every x86-64 has SSE2.
+    // SAFETY: every x86-64 processor has SSE2.
     let value = unsafe { _mm_set1_epi64x(0x5555) };
-    // SAFETY: any bytes are a valid `__m128i`, and any `__m128i` is valid bytes; `align_to_mut` gives an aligned middle.
+    // SAFETY: any bytes are a valid `__m128i`, and any `__m128i` is valid bytes. `align_to_mut` returns an aligned
+    // middle part.
     let (_, middle, _) = unsafe { bytes.align_to_mut::<__m128i>() };
     for word in middle {
-        // SAFETY: `word` is aligned, writable, and borrowed by nobody else.
+        // SAFETY: `word` is aligned, and it is writable because it is exclusively borrowed.
         unsafe { _mm_stream_si128(word, value) };
     }
-    // SAFETY: every x86-64 has SSE. The fence orders these stores before whatever reads them.
+    // SAFETY: every x86-64 processor has SSE. The fence orders these stores before later reads of the memory.
     unsafe { _mm_sfence() };
 }
 
@@ -31,10 +32,10 @@ pub(super) fn write(bytes: &mut [u8]) {
 pub(super) fn flush(bytes: &[u8]) {
     use std::arch::x86_64::{_mm_clflush, _mm_mfence};
     for line in bytes.chunks(super::chase::LINE) {
-        // SAFETY: every x86-64 has SSE2, and the line is readable.
+        // SAFETY: every x86-64 processor has SSE2, and the line is readable.
         unsafe { _mm_clflush(line.as_ptr()) };
     }
-    // SAFETY: every x86-64 has SSE2. The fence orders the flushes before whatever reads the lines.
+    // SAFETY: every x86-64 processor has SSE2. The fence orders the flushes before later reads of the lines.
     unsafe { _mm_mfence() };
 }
 

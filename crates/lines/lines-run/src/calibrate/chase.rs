@@ -1,7 +1,7 @@
-//! Pointer chases: loads, each of which has its address from the one before.
+//! Pointer chases: sequences of loads in which each address comes from the previous load.
 //!
-//! Each line of the memory holds the offset of the next. One chase measures a load's latency, several at once measure
-//! how many misses overlap.
+//! Each line of the memory contains the offset of the next one. A single chase measures the latency of a load, and
+//! several simultaneous chases measure how many misses overlap.
 
 use unrack_basis::SplitMix64;
 
@@ -13,11 +13,12 @@ pub(super) const LINE: usize = 64;
 pub(super) enum Order {
     /// One random cycle through all lines.
     Random,
-    /// Each line after its neighbour.
+    /// Each line is followed by its neighbour.
     Forward,
 }
 
-/// Links the whole lines of `bytes` to one ring, and returns its first offsets: `ring[i]` is the i-th line's.
+/// Links the whole lines of `bytes` into one ring. Returns the offsets of its lines: `ring[i]` is that of the i-th
+/// line.
 pub(super) fn link(bytes: &mut [u8], order: Order, seed: u64) -> Vec<u32> {
     let mut ring: Vec<u32> = (0..(bytes.len() / LINE) as u32).collect();
     if order == Order::Random {
@@ -30,7 +31,7 @@ pub(super) fn link(bytes: &mut [u8], order: Order, seed: u64) -> Vec<u32> {
     ring
 }
 
-/// Shuffles by Fisher and Yates' method (Knuth, TAOCP vol. 2, algorithm 3.4.2 P).
+/// Shuffles by the method of Fisher and Yates (Knuth, TAOCP vol. 2, algorithm 3.4.2 P).
 fn shuffle(values: &mut [u32], seed: u64) {
     let mut random = SplitMix64::new(seed);
     for i in (1..values.len()).rev() {
@@ -39,7 +40,7 @@ fn shuffle(values: &mut [u32], seed: u64) {
     }
 }
 
-/// Follows a ring for so many steps, and returns where it ends.
+/// Follows a ring for `steps` steps. Returns the offset at which it ends.
 pub(super) fn follow(bytes: &[u8], from: usize, steps: usize) -> usize {
     let mut at = from;
     for _ in 0..steps {
@@ -48,17 +49,18 @@ pub(super) fn follow(bytes: &[u8], from: usize, steps: usize) -> usize {
     at
 }
 
-/// Follows a ring from `K` places at once, each for so many steps.
+/// Follows a ring from `K` positions simultaneously, for `steps` steps each.
 pub(super) fn follow_many<const K: usize>(bytes: &[u8], from: [usize; K], steps: usize) -> [usize; K] {
     let mut at = from;
     for _ in 0..steps {
-        // In place: a new array is copied by vectors, which wait for the stores of its words.
+        // The array is updated in place, because a new array would be copied by vectors, which wait for the stores of
+        // its words.
         at.iter_mut().for_each(|at| *at = next(bytes, *at));
     }
     at
 }
 
-/// Loads the next offset. The check of its bounds is not part of the chain of loads: the core predicts it.
+/// Loads the next offset. The bounds check is not part of the chain of loads, because the core predicts its branch.
 #[inline(always)]
 fn next(bytes: &[u8], at: usize) -> usize {
     let word = bytes[at..at + 8].try_into().expect("a slice of 8 bytes");

@@ -1,14 +1,15 @@
-//! Clock of the calling thread, which stands still while other threads run.
+//! CPU clock of the calling thread, which stops while other threads run.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Time that this thread has run, in nanoseconds.
+/// Returns the CPU time of this thread, in nanoseconds.
 fn thread_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Measures how long this thread runs in `work`, in nanoseconds. Time in which the kernel runs others is left out.
+/// Measures the CPU time of `work` on this thread, in nanoseconds. Time during which the kernel runs other threads is
+/// not included.
 pub(super) fn time_ns<T>(work: impl FnOnce() -> T) -> f64 {
     let start = thread_ns();
     std::hint::black_box(work());

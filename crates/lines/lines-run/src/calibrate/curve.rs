@@ -1,4 +1,5 @@
-//! Latency of a load by the size of the memory that it falls in, and what the curve says of each level.
+//! Latency of a load as a function of the working set, and the latency and size of each level that follow from this
+//! curve.
 
 use super::chase::{LINE, Order, follow, link};
 use super::clock::time_ns;
@@ -10,39 +11,39 @@ use serde::{Deserialize, Serialize};
 
 /// Smallest working set, in bytes.
 const LEAST_BYTES: usize = 4 << 10;
-/// Least and most loads of a round.
+/// Minimum and maximum number of loads per round.
 const LOADS: std::ops::RangeInclusive<usize> = 1 << 16..=1 << 18;
 
-/// Latency of dependent loads of lines in random order.
+/// Latency of dependent loads of lines in random order, for one working set.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LatencyPoint {
     /// Working set in bytes.
     pub bytes: u64,
-    /// Time from a load to the next that needs its result, in nanoseconds.
+    /// Time between two dependent loads, in nanoseconds.
     pub load_ns: Spread,
 }
 
-/// Cache level as it was seen.
+/// Cache level as measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Level {
-    /// Level, 1 being nearest to the core.
+    /// Number of the level; 1 is the nearest to the core.
     pub level: u8,
-    /// Size by the kernel's account, in bytes.
+    /// Size as reported by the kernel, in bytes.
     pub described_bytes: u64,
-    /// Size that the curve shows, in bytes. In a shared level it is the part that others left.
+    /// Size according to the curve, in bytes. For a shared level, it is the part that other users leave.
     pub effective_bytes: u64,
-    /// Time from a load to the next that needs its result, in nanoseconds.
+    /// Time between two dependent loads, in nanoseconds.
     pub load_ns: Spread,
 }
 
-/// Reading of a curve.
+/// Result of evaluating a curve.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Reading {
     pub(super) levels: Vec<Level>,
     pub(super) memory_ns: Spread,
 }
 
-/// Measures the latency for working sets of 4 KiB to the size of `memory`, two to each octave.
+/// Measures the latency for working sets from 4 KiB to the size of `memory`, two per octave.
 pub(super) fn measure(memory: &mut Memory, rounds: usize) -> Vec<LatencyPoint> {
     let largest = memory.bytes().len();
     let sizes = (0..).map(|half| (LEAST_BYTES as f64 * 2f64.powf(half as f64 / 2.0)) as usize / LINE * LINE);
@@ -52,7 +53,7 @@ pub(super) fn measure(memory: &mut Memory, rounds: usize) -> Vec<LatencyPoint> {
         .collect()
 }
 
-/// Measures one working set: one pass over it warms the caches.
+/// Measures one working set, after one pass that warms the caches.
 fn point(bytes: &mut [u8], rounds: usize) -> LatencyPoint {
     link(bytes, Order::Random, bytes.len() as u64);
     let lines = bytes.len() / LINE;
@@ -62,11 +63,13 @@ fn point(bytes: &mut [u8], rounds: usize) -> LatencyPoint {
     LatencyPoint { bytes: bytes.len() as u64, load_ns }
 }
 
-/// Finds the latency and the effective size of each level, and the latency of memory.
+/// Determines the latency and the effective size of each level, and the latency of memory.
 ///
-/// A level's latency is that of sets of twice to eight times the level before, of which it holds most, and at most half
-/// of its own size. It ends where the latency passes the middle between its own and the next one's. Both hold for a last
-/// level of which others take a part: the smaller sets still fit. Sets of twice `last_bytes` and more are in memory.
+/// The latency of a level is read from working sets of two to eight times the size of the previous level, because the
+/// level serves most of their loads, and of at most half of its own size. A level ends where the latency crosses the
+/// midpoint between its own latency and that of the next level. Both rules also work for a last level of which other
+/// users take a part, because the smaller working sets still fit. Working sets of at least twice `last_bytes` are in
+/// memory.
 pub(super) fn read(
     points: &[LatencyPoint],
     caches: &[DescribedCache],
@@ -95,16 +98,17 @@ pub(super) fn read(
     Ok(Reading { levels: levels.collect(), memory_ns })
 }
 
-/// Point of a plateau that stands for it.
+/// Point that represents a plateau of the curve.
 #[derive(Clone, Copy)]
 enum Quantile {
-    /// A quarter is below it: of a level whose larger sets may no longer fit, since others take a part of it.
+    /// Lower quartile. It is used for a level whose larger working sets may no longer fit, because other users take a
+    /// part of it.
     Quarter = 4,
-    /// Half is below it.
+    /// Median.
     Half = 2,
 }
 
-/// Returns the point with this quantile of the latencies among those of some sizes.
+/// Returns the point at this quantile of the latencies, among the points in a range of sizes.
 fn plateau(points: &[LatencyPoint], least: u64, most: u64, quantile: Quantile) -> Option<Spread> {
     let mut inside: Vec<Spread> =
         points.iter().filter(|p| (least..=most).contains(&p.bytes)).map(|p| p.load_ns).collect();
@@ -112,7 +116,7 @@ fn plateau(points: &[LatencyPoint], least: u64, most: u64, quantile: Quantile) -
     inside.get(inside.len().saturating_sub(1) / quantile as usize).copied()
 }
 
-/// Returns the size at which the latency passes a limit for good, on a scale of logarithms between two points.
+/// Returns the size at which the latency crosses a limit for the last time, interpolated on a logarithmic scale.
 fn step(points: &[LatencyPoint], limit_ns: f64) -> u64 {
     let below = points.iter().rposition(|point| point.load_ns.median <= limit_ns);
     let Some(below) = below.map(|at| points[at]) else { return 0 };
@@ -121,7 +125,7 @@ fn step(points: &[LatencyPoint], limit_ns: f64) -> u64 {
     (below.bytes as f64 * (above.bytes as f64 / below.bytes as f64).powf(share)) as u64
 }
 
-/// Returns memory of the size that [`measure`] needs to see past a last level of so many bytes.
+/// Allocates memory that is large enough for [`measure`] to see beyond a last level of this size.
 pub(super) fn room(
     last_level_bytes: u64,
     available_bytes: u64,
@@ -144,7 +148,8 @@ mod tests {
         Spread { min: ns, median: ns, max: ns }
     }
 
-    /// Curve of a machine with three levels, of whose last `kept` bytes are ours, at four points to an octave.
+    /// Curve of a machine with three levels, at four points per octave. This process obtains `kept` bytes of the last
+    /// level.
     fn ideal(kept: f64, memory_ns: f64) -> Vec<LatencyPoint> {
         let latency = |bytes: f64| match bytes {
             _ if bytes <= 32768.0 => 1.0,

@@ -1,45 +1,46 @@
-//! Machine as the kernel describes it: `/proc/cpuinfo`, and the caches of the first core in sysfs.
+//! Machine as the kernel describes it, in `/proc/cpuinfo` and in the sysfs entries for the caches of the first core.
 
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use unrack_lines::processor::{CacheSize, Processor};
 
-/// Processor and its caches, by their own account. A virtual machine may be told of more than it gets.
+/// Processor and caches, as reported by the kernel. In a virtual machine, the report may exceed what the machine
+/// obtains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Described {
     /// Name of the model.
     pub name: String,
-    /// Maker, as `cpuid` spells it.
+    /// Vendor, as spelled by `cpuid`.
     pub vendor: String,
-    /// Family of the processor.
+    /// Family number of the processor.
     pub family: u32,
-    /// Model within the family.
+    /// Model number within the family.
     pub model: u32,
     /// Whether this is a virtual machine.
     pub is_virtual: bool,
-    /// Cores that this process may use.
+    /// Number of cores that this process may use.
     pub cores: usize,
-    /// Caches that hold data, nearest first.
+    /// Caches that hold data, the nearest to the core first.
     pub caches: Vec<DescribedCache>,
 }
 
 /// Cache that holds data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DescribedCache {
-    /// Level, 1 being nearest to the core.
+    /// Number of the level; 1 is the nearest to the core.
     pub level: u8,
     /// Size in bytes.
     pub bytes: u64,
-    /// Lines that may hold one address.
+    /// Associativity: lines per set.
     pub ways: u32,
-    /// Sets.
+    /// Number of sets.
     pub sets: u32,
-    /// Cores that share it.
+    /// Number of cores that share it.
     pub shared_by: u32,
 }
 
 impl Described {
-    /// Reads the description of this machine. Properties that the kernel does not tell are empty or 0.
+    /// Reads the description of this machine. Properties that the kernel does not report are empty or 0.
     pub fn this() -> Described {
         let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         Described {
@@ -64,8 +65,8 @@ impl Described {
 
     /// Returns the name of the processor preset of `unrack-lines` for this core, or `None` if there is none.
     ///
-    /// Families and models are those of AMD's revision guides (56323, 56683, 57095) and of Intel's Software Developer's
-    /// Manual, volume 4, table 2-1.
+    /// Families and models are those of AMD's revision guides (56323, 56683, 57095) and of Intel's Software
+    /// Developer's Manual, volume 4, table 2-1.
     pub fn preset(&self) -> Option<&'static str> {
         match (self.vendor.as_str(), self.family, self.model) {
             ("AuthenticAMD", 0x17, 0x30..) => Some("zen2"),
@@ -79,8 +80,8 @@ impl Described {
         }
     }
 
-    /// Returns the processor to simulate: the preset of this core with the sizes of caches that the kernel tells. For a core
-    /// without preset, the newest preset of its maker; `None` if the maker is unknown.
+    /// Returns the processor to simulate: the preset of this core, with the cache sizes that the kernel reports. For
+    /// a core without a preset, it is the newest preset of the same vendor. Returns `None` if the vendor is unknown.
     pub fn processor(&self) -> Option<Processor> {
         let newest = match self.vendor.as_str() {
             "AuthenticAMD" => Some("zen5"),
@@ -93,16 +94,16 @@ impl Described {
         processor.l1 = size(1).unwrap_or(usual.l1);
         processor.l2 = size(2).unwrap_or(usual.l2);
         processor.l3 = size(3).unwrap_or(usual.l3);
-        // A virtual machine may be told of caches that are none: 0 ways, or sets that are no whole number.
+        // A virtual machine may report impossible caches, with 0 ways or with a fractional number of sets.
         Some(if processor.check().is_ok() { processor } else { usual })
     }
 
-    /// Returns the cache of a level.
+    /// Returns the cache with this level number, if there is one.
     pub fn cache(&self, level: u8) -> Option<&DescribedCache> {
         self.caches.iter().find(|cache| cache.level == level)
     }
 
-    /// Returns the size of the last cache level, or 0 if no cache is known.
+    /// Returns the size of the last cache level in bytes, or 0 if no cache is known.
     pub(super) fn last_level_bytes(&self) -> u64 {
         self.caches.last().map_or(0, |cache| cache.bytes)
     }
@@ -114,7 +115,7 @@ fn value<'a>(text: &'a str, key: &str) -> &'a str {
     pairs.filter(|(k, _)| k.trim() == key).map(|(_, value)| value.trim()).next().unwrap_or("")
 }
 
-/// Reads the data caches below a folder of sysfs, nearest first.
+/// Reads the data caches below a directory of sysfs, the nearest to the core first.
 fn caches(folder: &Path) -> Vec<DescribedCache> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut caches: Vec<DescribedCache> =
@@ -138,7 +139,7 @@ fn cache(folder: &Path) -> Option<DescribedCache> {
     })
 }
 
-/// Reads a size such as `32K`.
+/// Parses a size such as `32K`.
 fn bytes(text: &str) -> Option<u64> {
     let unit = match text.bytes().last()? {
         b'K' => 1 << 10,
@@ -149,7 +150,7 @@ fn bytes(text: &str) -> Option<u64> {
     text[..text.len() - 1].parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// Counts the cores of a list such as `0-3,8`.
+/// Counts the cores in a list such as `0-3,8`.
 fn cores_in(list: &str) -> Option<u32> {
     let range = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

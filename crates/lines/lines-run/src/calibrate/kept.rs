@@ -1,6 +1,7 @@
-//! Calibration kept in the user's cache folder: it holds until the machine starts again.
+//! Calibration that is stored in the user's cache directory. It is valid until the machine is rebooted.
 //!
-//! A file that cannot be read is as good as none, and one that cannot be written is not kept.
+//! A file that cannot be read is treated as missing, and an error of writing is ignored, because the calibration can
+//! always be measured again.
 
 use super::{Described, MachineCalibration};
 use serde::{Deserialize, Serialize};
@@ -9,18 +10,18 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Version of the file: another one is measured again.
+/// Version of the file format. A file of another version is ignored, so that the calibration is measured again.
 const VERSION: u32 = 4;
 
 #[derive(Serialize, Deserialize)]
 struct Kept {
     version: u32,
-    /// Start of the machine, as the kernel names it.
+    /// Boot ID of the kernel.
     boot: String,
     calibration: MachineCalibration,
 }
 
-/// Returns the user's file, if the folder is known.
+/// Returns the path of the user's file, if the cache directory is known.
 fn path() -> Option<PathBuf> {
     let named = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = named("XDG_CACHE_HOME").or_else(|| named("HOME").map(|home| home.join(".cache")))?;
@@ -31,12 +32,12 @@ fn boot() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().into()
 }
 
-/// Returns the calibration of this machine, if one is kept.
+/// Returns the stored calibration of this machine, if there is one.
 pub(super) fn get() -> Option<MachineCalibration> {
     read(&path()?, &boot(), &Described::this())
 }
 
-/// Keeps a calibration.
+/// Stores a calibration.
 pub(super) fn put(calibration: &MachineCalibration) {
     if let Some(path) = path() {
         // If this fails, the next command measures again.

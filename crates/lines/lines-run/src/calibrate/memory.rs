@@ -1,12 +1,12 @@
-//! Memory to measure in: small pages or, where the kernel gives them, huge ones.
+//! Memory for measurements, in small pages or, if the kernel provides them, in huge pages.
 
 use super::error::CalibrateError;
 use memmap2::{Advice, MmapMut};
 
-/// Size of a huge page.
+/// Size of a huge page, in bytes.
 const HUGE_BYTES: usize = 2 << 20;
 
-/// Size of the pages that a measurement is made in.
+/// Page size of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pages {
     /// 4 KiB.
@@ -15,7 +15,7 @@ pub(super) enum Pages {
     Huge,
 }
 
-/// Memory that starts at a huge page, and has been written to.
+/// Memory that begins at a multiple of the huge page size and has been written to.
 pub(super) struct Memory {
     map: MmapMut,
     start: usize,
@@ -23,11 +23,11 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Takes memory and writes to each page of it.
+    /// Allocates memory and writes to each of its pages.
     pub(super) fn new(bytes: usize, pages: Pages) -> Result<Memory, CalibrateError> {
         let refused = |source| CalibrateError::Memory { bytes, source };
         let map = MmapMut::map_anon(bytes + HUGE_BYTES).map_err(refused)?;
-        // A kernel without huge pages refuses the advice: `huge_bytes` then finds none.
+        // A kernel without huge pages rejects the advice. This is not an error, because `huge_bytes` then finds none.
         let _ = map.advise(if pages == Pages::Huge { Advice::HugePage } else { Advice::NoHugePage });
         let start = (map.as_ptr() as usize).next_multiple_of(HUGE_BYTES) - map.as_ptr() as usize;
         let mut memory = Memory { map, start, bytes };
@@ -40,19 +40,19 @@ impl Memory {
         &self.map[self.start..self.start + self.bytes]
     }
 
-    /// Returns the memory, to be written to.
+    /// Returns the memory for writing.
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.map[self.start..self.start + self.bytes]
     }
 
-    /// Returns whether most of it lies in huge pages, by the kernel's account.
+    /// Returns whether most of the memory lies in huge pages, as reported by the kernel.
     pub(super) fn is_huge(&self) -> bool {
         let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
         huge_bytes(&smaps, self.bytes().as_ptr() as usize) > self.bytes / 2
     }
 }
 
-/// Returns how many bytes of the mapping with this address are in huge pages.
+/// Returns the number of bytes in huge pages of the mapping at this address.
 fn huge_bytes(smaps: &str, address: usize) -> usize {
     let holds = |line: &str| {
         let (first, last) = line.split(' ').next()?.split_once('-')?;

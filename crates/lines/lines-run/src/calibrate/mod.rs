@@ -1,17 +1,18 @@
-//! Measurement of this machine: latencies, capacities, bandwidths, and costs of the core and the kernel.
+//! Calibration of this machine: latencies, capacities and bandwidths, and costs of the core and the kernel.
 //!
-//! The kernel says what the caches are, a measurement says what a program gets of them: a virtual machine shares its
-//! last level with strangers, and its frequency is not that of the data sheet. Each quantity is measured in several
-//! rounds, of which the median counts. Times on one core are those that the thread itself ran.
+//! The kernel describes the caches, but only a measurement shows what a program obtains. For example, a virtual
+//! machine shares its last level with other machines, and its clock frequency is not that of the data sheet. Each
+//! quantity is measured in several rounds, and the median is used. Times on one core are CPU times of the measuring
+//! thread.
 //!
 //! | module | measures |
 //! |---|---|
-//! | [`described`] | nothing: reads what the kernel says |
+//! | [`described`] | nothing: reads the description by the kernel |
 //! | [`reach`] | how large a working set must be to come from memory |
 //! | [`curve`] | latency by working set; from it, latency and size of each level |
-//! | [`overlap`] | misses under way at once |
+//! | [`overlap`] | number of misses in flight |
 //! | [`bandwidth`] | bytes per second |
-//! | [`walk`] | nothing: reads page walks from the curves of small and of huge pages |
+//! | [`walk`] | nothing: derives the cost of page walks from the curves for small and for huge pages |
 //! | [`window`] | operations in the window in which misses overlap |
 //! | [`pipeline`] | frequency, rate of additions, mispredicted branches, first touches, system calls |
 
@@ -43,88 +44,94 @@ use memory::{Memory, Pages};
 use serde::{Deserialize, Serialize};
 use unrack_lines::processor::{Content, Processor};
 
-/// Rounds of each measurement.
+/// Number of rounds of each measurement.
 const ROUNDS: usize = 7;
-/// Size of working sets in the last level at most, by that of the level before it.
+/// Maximum size of working sets for measurements of the last level, as a multiple of the level before it.
 const SHARE_OF_LAST: usize = 3;
-/// Part by which a cache may seem larger than it is: the step of the curve that its size is read from is not sharp.
+/// Fraction by which a cache may appear larger than it is, because the step of the curve that gives its size is not
+/// sharp.
 const TOLERATED: f64 = 0.05;
-/// Memory of each thread whose bandwidth is measured, in sizes of the last cache level: enough that little of it is hit.
+/// Memory per thread for the measurement of bandwidth, as a multiple of the last cache level. It is large enough that
+/// few accesses hit that level.
 const BANDWIDTH_LEVELS: u64 = 4;
 
 /// Caches, memory and core of a machine, as measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MachineCalibration {
-    /// Machine by the kernel's account.
+    /// Machine as described by the kernel.
     pub described: Described,
-    /// Frequency of a core that runs, in GHz.
+    /// Frequency of a busy core, in GHz.
     pub frequency_ghz: Spread,
-    /// Independent additions of whole numbers that a core does in a nanosecond: fewer than it could where another thread runs on its
-    /// other half.
+    /// Number of independent integer additions that a core executes per nanosecond. It is lower than the core's
+    /// capability if another hardware thread is running on the same core.
     pub additions_per_ns: Spread,
-    /// Cache levels, nearest first.
+    /// Cache levels, the nearest to the core first.
     pub levels: Vec<Level>,
-    /// Latency of a load from memory, in nanoseconds, without the cost of its page's walk where the kernel gives huge
-    /// pages.
+    /// Latency of a load from memory, in nanoseconds. If the kernel provides huge pages, it excludes the page walk.
     pub memory_ns: Spread,
-    /// Latency by working set in pages of 4 KiB.
+    /// Latency by working set, in pages of 4 KiB.
     pub small_pages: Vec<LatencyPoint>,
-    /// Latency by working set in pages of 2 MiB; empty where the kernel gives none.
+    /// Latency by working set, in pages of 2 MiB; empty if the kernel provides none.
     pub huge_pages: Vec<LatencyPoint>,
-    /// Time of a page walk beyond the second-level TLB while the data come from memory, in nanoseconds; `None` where huge pages are lacking.
+    /// Time of a page walk beyond the second-level TLB when the data come from memory, in nanoseconds; `None` if the
+    /// kernel provides no huge pages.
     pub walk_ns: Option<Spread>,
-    /// Throughput of several chases at once in memory.
+    /// Throughput of several simultaneous chases in memory.
     pub overlaps: Vec<Overlap>,
-    /// Misses under way at most, by the throughput of chases.
+    /// Maximum number of misses in flight, derived from the throughput of chases.
     pub most_at_once: f64,
-    /// Operations in the window in which misses overlap; `None` if something else limits them.
+    /// Number of operations in the window in which misses overlap; `None` if something else limits their overlap.
     pub window: Option<f64>,
-    /// Rates within the second level.
+    /// Bandwidth within the second level.
     pub second_level: LevelRates,
     /// Throughput of loads from the last level.
     pub last_level: LastLevel,
-    /// Latency of a load of the next line in memory, in nanoseconds: what prefetchers leave of it.
+    /// Latency of a load of the next line in memory, in nanoseconds: the part of the latency that prefetchers do not
+    /// hide.
     pub forward_ns: Spread,
-    /// Latency of such a load while the second level is asked for two lines beside each.
+    /// Latency of such a load, in nanoseconds, while two other lines per load are requested from the second level.
     pub forward_beside_hits_ns: Spread,
     /// Bandwidth of one thread.
     pub one: Bandwidth,
-    /// Bandwidth of as many threads as this process may use cores.
+    /// Bandwidth of as many threads as the number of cores that this process may use.
     pub all: Bandwidth,
-    /// Time that a mispredicted branch adds, in nanoseconds, from the load that it depends on.
+    /// Time that a mispredicted branch adds, in nanoseconds, counted from the load that it depends on.
     pub mispredict_ns: Spread,
-    /// First touch of a page of 4 KiB, in nanoseconds, with the return of its memory.
+    /// Time of the first touch of a 4 KiB page, in nanoseconds, including the release of its memory.
     pub first_touch_ns: Spread,
-    /// System call that does nothing, in nanoseconds.
+    /// Time of a system call that does nothing, in nanoseconds.
     pub system_call_ns: Spread,
-    /// Other work that disturbed the measurement, if it did: numbers may be those of a busy machine.
+    /// Description of other work that disturbed the measurement, so that the numbers may be those of a busy machine;
+    /// `None` if there was none.
     #[serde(default)]
     pub disturbance: Option<String>,
 }
 
-/// Rates of one thread in a working set between the sizes of a level and of the one before it.
+/// Bandwidth of one thread in a working set whose size is between that of a level and that of the previous level.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LevelRates {
     /// Working set in bytes.
     pub bytes: u64,
     /// Reads of successive words, in 10^9 bytes per second.
     pub read_gbps: Spread,
-    /// Copies of successive words, in 10^9 bytes per second: a byte read and written counts twice.
+    /// Copies of successive words, in 10^9 bytes per second. Each copied byte counts twice, because it is read and
+    /// written.
     pub copy_gbps: Spread,
 }
 
 /// Throughput of loads from the last level.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LastLevel {
-    /// Rates of successive words.
+    /// Bandwidth of successive words.
     pub rates: LevelRates,
-    /// Throughput of several chases at once.
+    /// Throughput of several simultaneous chases.
     pub overlaps: Vec<Overlap>,
 }
 
 impl LevelRates {
-    /// Returns the greatest rate at which lines come from the last level, in 10^9 bytes per second. The bytes that a copy moves
-    /// are as many as those that it reads, with the lines that its writes allocate.
+    /// Returns the maximum rate at which lines arrive from the level, in 10^9 bytes per second. For copies, the
+    /// number of bytes moved is equal to the number of bytes that arrive, because the lines that the writes allocate
+    /// arrive in addition to those that are read.
     pub fn gb_s(&self) -> f64 {
         self.read_gbps.median.max(self.copy_gbps.median)
     }
@@ -135,15 +142,16 @@ impl LevelRates {
     }
 }
 
-/// Returns memory of the size between those of the level at the end of `levels` and of the one before it.
+/// Returns a part of `memory` whose size is between that of the last of `levels` and that of the previous level.
 fn between<'a>(memory: &'a mut Memory, levels: &[Level]) -> &'a mut [u8] {
     let wanted = size_between(levels) / chase::LINE * chase::LINE;
     let bytes = wanted.clamp(64 * chase::LINE, memory.bytes().len());
     &mut memory.bytes_mut()[..bytes]
 }
 
-/// Returns the geometric mean of the sizes of the last two of `levels`. Of a last level, which others use too, it is at most
-/// [`SHARE_OF_LAST`] times the one before: what it gave while its size was measured, it need not give a second later.
+/// Returns the geometric mean of the sizes of the last two of `levels`. If the last one is the last level, which
+/// other users share, the result is at most [`SHARE_OF_LAST`] times the previous level, because the capacity that the
+/// level provided while its size was measured may be gone a second later.
 fn size_between(levels: &[Level]) -> usize {
     let sizes: Vec<f64> = levels.iter().rev().take(2).map(|level| level.effective_bytes as f64).collect();
     let mean = sizes.iter().product::<f64>().powf(1.0 / sizes.len() as f64) as usize;
@@ -154,14 +162,15 @@ fn size_between(levels: &[Level]) -> usize {
 }
 
 impl MachineCalibration {
-    /// Returns what was measured since the machine started, if anything was, but for the frequency: it is measured in milliseconds, and
-    /// changes within minutes.
+    /// Returns the stored calibration of this machine, if it was measured since the last boot. Only the frequency is
+    /// measured again, because it takes milliseconds to measure and changes within minutes.
     pub fn kept() -> Option<MachineCalibration> {
         kept::get().map(|kept| kept.at(pipeline::frequency_ghz(ROUNDS)))
     }
 
-    /// Returns the calibration for another frequency of the core. What takes a number of cycles scales with it: additions, the first two
-    /// levels and mispredicted branches. The last level, memory and the kernel keep their times.
+    /// Returns the calibration for another frequency of the core. Quantities that take a fixed number of cycles are
+    /// scaled: additions, the first two levels, and mispredicted branches. The times of the last level, memory and
+    /// the kernel do not change.
     fn at(mut self, frequency_ghz: Spread) -> MachineCalibration {
         let longer = self.frequency_ghz.median / frequency_ghz.median;
         for level in self.levels.iter_mut().filter(|level| level.level <= 2) {
@@ -175,15 +184,17 @@ impl MachineCalibration {
         MachineCalibration { frequency_ghz, ..self }
     }
 
-    /// Keeps the result for the next time, until the machine starts again.
+    /// Stores the calibration for later use, until the next boot.
     pub fn keep(&self) {
         kept::put(self);
     }
 
-    /// Returns why its numbers should not be relied on: other work disturbed the measurement, or a number is impossible.
+    /// Returns the reason why the numbers should not be relied on: other work disturbed the measurement, or a number
+    /// is impossible. Returns `None` if they are plausible.
     pub fn doubt(&self) -> Option<String> {
         self.disturbance.clone().or_else(|| {
-            // The first two levels belong to the core. The last is shared, and may be larger than the kernel says.
+            // The first two levels belong to the core. The last level is shared, and may be larger than the kernel
+            // reports.
             let impossible = |level: &&Level| {
                 level.level <= 2
                     && level.effective_bytes as f64 > level.described_bytes as f64 * (1.0 + TOLERATED)
@@ -194,10 +205,11 @@ impl MachineCalibration {
         })
     }
 
-    /// Measures, within a quarter of a minute if the machine is idle.
+    /// Measures this machine. It takes up to a quarter of a minute if the machine is idle.
     ///
     /// # Errors
-    /// [`CalibrateError::Memory`] if memory is short, others if the kernel's account of the caches is not plausible.
+    /// [`CalibrateError::Memory`] if memory cannot be allocated, and other errors if the kernel's description of the
+    /// caches is not plausible.
     pub fn measured() -> Result<MachineCalibration, CalibrateError> {
         let described = Described::this();
         let core = std::thread::scope(|scope| {
@@ -212,8 +224,8 @@ impl MachineCalibration {
         core.joined(described, all)
     }
 
-    /// Returns the processor to simulate: its last level has the size that a program gets, and its streams the reach that
-    /// was measured. `None` if this machine's maker is unknown.
+    /// Returns the processor to simulate. Its last level has the size that a program obtains, and its stream
+    /// prefetcher has the measured reach. Returns `None` if this machine's vendor is unknown.
     pub fn processor(&self) -> Option<Processor> {
         let processor = self.described.processor()?.with_streams(
             self.memory_ns.median,
@@ -222,13 +234,14 @@ impl MachineCalibration {
         );
         let last = self.levels.iter().find(|level| level.level == 3);
         let Some(last) = last else { return Some(processor) };
-        // Working sets that fit are in the second level, too, where the last has only what left it.
+        // If the last level only holds victims of the second level, a working set may fit because it is partly in the
+        // second level.
         let others = if processor.l3_content == Content::Victims { processor.l2.bytes } else { 0 };
         let bytes = last.effective_bytes.min(last.described_bytes).saturating_sub(others);
         Some(processor.with_last_level(bytes))
     }
 
-    /// Returns whether all numbers can be computed with.
+    /// Returns whether all numbers are usable in computations.
     fn is_sound(&self) -> bool {
         let points = self.small_pages.iter().chain(&self.huge_pages).map(|point| point.load_ns);
         let levels = self.levels.iter().map(|level| level.load_ns);
@@ -239,7 +252,7 @@ impl MachineCalibration {
 
 /// Measurements on one core.
 struct OneCore {
-    /// Size of the last level, or less where working sets of twice as much come from memory.
+    /// Size of the last level in bytes, or less if working sets of twice that size already come from memory.
     last_bytes: u64,
     frequency_ghz: Spread,
     additions_per_ns: Spread,
@@ -274,8 +287,8 @@ impl OneCore {
         let last_level =
             LastLevel { overlaps: overlap::measure(region, ROUNDS), rates: LevelRates::measured(region) };
         let memory_ns = reading.memory_ns.median;
-        // Another thread of the core comes and goes, and takes a part of the window and of the operations: both are measured at several
-        // times.
+        // Another hardware thread of the core may come and go, and takes a part of the window and of the operations.
+        // Both are therefore measured at several times.
         let mut additions = vec![pipeline::additions_per_ns(ROUNDS)];
         let first = window::measure(memory.bytes(), memory_ns, ROUNDS);
         let overlaps = overlap::measure(memory.bytes_mut(), ROUNDS);
@@ -307,7 +320,7 @@ impl OneCore {
         })
     }
 
-    /// Reads the curves, and joins what was measured on one core with the rest.
+    /// Evaluates the curves, and combines the measurements on one core with the others.
     fn joined(self, described: Described, all: Bandwidth) -> Result<MachineCalibration, CalibrateError> {
         let clean = if self.huge_pages.is_empty() { &self.small_pages } else { &self.huge_pages };
         let reading = curve::read(clean, &described.caches, self.last_bytes)?;
@@ -341,21 +354,21 @@ impl OneCore {
     }
 }
 
-/// Gives memory back before other memory is taken.
+/// Releases memory before other memory is allocated.
 fn drop_for<T>(old: Memory, then: impl FnOnce() -> T) -> T {
     drop(old);
     then()
 }
 
-/// Keeps this thread on its core, where the kernel lets it.
+/// Pins this thread to its current core, if the kernel allows it.
 fn stay_on_this_core() {
     let mut core = rustix::thread::CpuSet::new();
     core.set(rustix::thread::sched_getcpu());
-    // Without it the spread is larger, and the median as good.
+    // Without pinning, the spread is larger but the median is just as good.
     let _ = rustix::thread::sched_setaffinity(None, &core);
 }
 
-/// Returns `MemAvailable` of /proc/meminfo, in bytes, or 0.
+/// Returns `MemAvailable` of /proc/meminfo in bytes, or 0 if it is missing.
 fn available_bytes(meminfo: &str) -> u64 {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());

@@ -1,23 +1,23 @@
-//! Misses that overlap: throughput of several independent chases at once.
+//! Overlap of misses, measured as the throughput of several independent chases.
 
 use super::chase::{LINE, Order, follow_many, link};
 use super::clock::time_ns;
 use super::spread::Spread;
 use serde::{Deserialize, Serialize};
 
-/// Loads of a round, over all chases.
+/// Loads per round, summed over all chases.
 const LOADS: usize = 1 << 18;
 
 /// Throughput of independent chases.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Overlap {
-    /// Chases at once.
+    /// Number of simultaneous chases.
     pub chases: u32,
     /// Time per load, in nanoseconds.
     pub load_ns: Spread,
 }
 
-/// Measures 1 to 48 chases at once over all of `bytes`.
+/// Measures 1 to 48 simultaneous chases over all of `bytes`.
 pub(super) fn measure(bytes: &mut [u8], rounds: usize) -> Vec<Overlap> {
     let ring = link(bytes, Order::Random, 11);
     vec![
@@ -43,8 +43,8 @@ fn chases<const K: usize>(bytes: &[u8], ring: &[u32], rounds: usize) -> Overlap 
     Overlap { chases: K as u32, load_ns: Spread::rounds(rounds, round) }
 }
 
-/// Returns how many misses are under way where more chases no longer help: by Little's law, the latency of one chase
-/// over the least time per load.
+/// Returns the number of misses in flight when additional chases no longer help. By Little's law, it is the latency
+/// of one chase divided by the minimum time per load.
 pub(super) fn most_at_once(overlaps: &[Overlap]) -> Option<f64> {
     let one = overlaps.iter().find(|overlap| overlap.chases == 1)?.load_ns.median;
     let least = overlaps.iter().map(|overlap| overlap.load_ns.median).min_by(f64::total_cmp)?;

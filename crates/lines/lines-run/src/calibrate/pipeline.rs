@@ -1,4 +1,4 @@
-//! Costs of the core and the kernel: frequency, mispredicted branches, first touches of pages, system calls.
+//! Costs of the core and the kernel: frequency, mispredicted branches, first touches of pages, and system calls.
 
 use super::chase::{LINE, Order, follow, follow_many, link};
 use super::clock::time_ns;
@@ -8,32 +8,33 @@ use super::spread::Spread;
 use std::hint::black_box;
 use unrack_basis::{PAGE, SplitMix64};
 
-/// Dependent operations of a round.
+/// Dependent operations per round.
 const STEPS: usize = 4_000_000;
-/// Operations of one turn of the loop, among which its own counting hides.
+/// Operations per iteration of a loop. There are enough of them to hide the loop's own counting.
 const UNROLLED: usize = 16;
-/// Chains of operations at once.
+/// Number of simultaneous chains of operations.
 const CHAINS: usize = 6;
-/// Branches of a round: few enough that their bits stay in the first level, new ones each time.
+/// Branches per round. They are few enough that their bits, which are new in each round, stay in the first level.
 const BRANCHES: usize = 16 << 10;
 const TOUCHED: usize = 8 << 20;
 const CALLS: usize = 20_000;
 
-/// Measures the core's frequency while it runs, in GHz: dependent additions take one cycle each.
+/// Measures the frequency of a busy core, in GHz. Dependent additions take one cycle each.
 pub(super) fn frequency_ghz(rounds: usize) -> Spread {
     let (a, b) = (black_box(0x9e37_79b9u64), black_box(0x7f4a_7c15u64));
     Spread::rounds(rounds, || STEPS as f64 / time_ns(|| alternate(a, b)))
 }
 
-/// Measures how many independent operations of whole numbers the core does in a nanosecond. Where the other half of the core is busy,
-/// these are fewer than its units could do: both halves take turns.
+/// Measures how many independent integer operations the core executes per nanosecond. If another hardware thread is
+/// busy on the same core, the number is lower than the execution units allow, because the threads take turns.
 pub(super) fn additions_per_ns(rounds: usize) -> Spread {
     let (a, b) = (black_box(0x9e37_79b9u64), black_box(0x7f4a_7c15u64));
     Spread::rounds(rounds, || (STEPS * CHAINS) as f64 / time_ns(|| alternate_in_chains(a, b)))
 }
 
-/// Does as [`alternate`] in several chains: enough that none waits for itself, and few enough for registers. The results are taken one by
-/// one: if they were stored beside each other, the compiler would make vectors of the chains.
+/// Does the same as [`alternate`] in several chains. There are enough chains that their latency is no limit, and few
+/// enough that they fit into registers. The results are consumed one by one, because the compiler would vectorize the
+/// chains if their results were stored next to each other.
 #[inline(never)]
 fn alternate_in_chains(a: u64, b: u64) -> u64 {
     let mut values = [1, 2, 3, 4, 5, 6];
@@ -45,7 +46,7 @@ fn alternate_in_chains(a: u64, b: u64) -> u64 {
     values.into_iter().fold(0, |sum: u64, value| sum.rotate_left(1) ^ value)
 }
 
-/// Adds and toggles in turn: neither folds with its neighbour.
+/// Alternates additions and exclusive ors, so that the compiler cannot merge neighbouring operations.
 fn alternate(a: u64, b: u64) -> u64 {
     let mut value = a;
     for _ in 0..STEPS / UNROLLED {
@@ -57,8 +58,8 @@ fn alternate(a: u64, b: u64) -> u64 {
     value
 }
 
-/// Measures what a mispredicted branch adds, in nanoseconds: from the load of the value it depends on to the first
-/// instruction behind it. Half of the branches on random bits are mispredicted.
+/// Measures the time that a mispredicted branch adds, in nanoseconds, from the load of the value that it depends on
+/// to the first instruction after it. Half of the branches on random bits are mispredicted.
 pub(super) fn mispredict_ns(rounds: usize) -> Spread {
     let mut random = SplitMix64::new(17);
     let mut bits = vec![0u8; BRANCHES];
@@ -75,7 +76,7 @@ pub(super) fn mispredict_ns(rounds: usize) -> Spread {
     })
 }
 
-/// Takes a branch on each bit. The barriers keep the compiler from making a conditional move of it.
+/// Executes a branch for each bit. The barriers prevent the compiler from converting it to a conditional move.
 #[inline(never)]
 fn branches(bits: &[u8]) -> (u64, u64) {
     let (mut zeros, mut ones) = (0, 0);
@@ -89,7 +90,7 @@ fn branches(bits: &[u8]) -> (u64, u64) {
     (zeros, ones)
 }
 
-/// Measures the first touch of a page of 4 KiB, in nanoseconds, with the return of its memory.
+/// Measures the first touch of a 4 KiB page, in nanoseconds, including the release of its memory.
 pub(super) fn first_touch_ns(rounds: usize) -> Result<Spread, CalibrateError> {
     let mut values = Vec::new();
     for _ in 0..rounds {
@@ -101,13 +102,14 @@ pub(super) fn first_touch_ns(rounds: usize) -> Result<Spread, CalibrateError> {
     Ok(Spread::new(values))
 }
 
-/// Measures a system call that does next to nothing, in nanoseconds.
+/// Measures a system call that does almost nothing, in nanoseconds.
 pub(super) fn system_call_ns(rounds: usize) -> Spread {
     let calls = || (0..CALLS).for_each(|_| _ = black_box(rustix::process::getppid()));
     Spread::rounds(rounds, || time_ns(calls) / CALLS as f64)
 }
 
-/// Measures dependent loads of successive lines, in nanoseconds each: far below a random line's where prefetchers work.
+/// Measures dependent loads of successive lines, in nanoseconds per load. If prefetchers work, the time is far below
+/// that of random lines.
 pub(super) fn forward_ns(bytes: &mut [u8], rounds: usize) -> Spread {
     link(bytes, Order::Forward, 0);
     let steps = (bytes.len() / LINE).min(1 << 18);
@@ -115,13 +117,14 @@ pub(super) fn forward_ns(bytes: &mut [u8], rounds: usize) -> Spread {
     Spread::rounds(rounds, || time_ns(|| at = follow(bytes, at, steps)) / steps as f64)
 }
 
-/// Measures a load of the next line beside two such chases whose lines the second level has: they follow at distances that
-/// are not in the first level, and all three together cover less than `second_bytes`.
+/// Measures a load of the next line while two other chases read lines that the second level contains. The two follow
+/// the first chase at distances that exceed the first level, and all three together cover less than `second_bytes`.
 pub(super) fn forward_beside_hits_ns(bytes: &mut [u8], second_bytes: usize, rounds: usize) -> Spread {
     let ring = link(bytes, Order::Forward, 0);
     let behind = second_bytes / 3 / LINE * LINE;
     let steps = (ring.len().saturating_sub(3 * behind / LINE) / rounds).clamp(1, 1 << 18);
-    // A round goes on where the last has ended, so that the lines ahead of the first chase are not yet in a cache.
+    // A round continues where the previous one ended, so that the lines ahead of the first chase are not in a cache
+    // yet.
     let mut at = [2 * behind, behind, 0].map(|at| at % (ring.len() * LINE));
     Spread::rounds(rounds, || time_ns(|| at = follow_many(bytes, at, steps)) / steps as f64)
 }
@@ -141,7 +144,7 @@ mod tests {
         assert!((0.3..8.0).contains(&frequency.max), "{frequency:?}");
     }
 
-    /// Vectors would do more than the cores of presets can do of whole numbers.
+    /// With vector instructions, the rate would exceed the integer rate of every core with a preset.
     #[test]
     fn additions_are_of_whole_numbers() {
         let per_cycle = additions_per_ns(5).median / frequency_ghz(5).median;

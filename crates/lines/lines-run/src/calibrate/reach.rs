@@ -1,7 +1,8 @@
-//! Working set that comes from memory, where the last level is large and others have most of it.
+//! Smallest working set that comes from memory, on a machine whose last level is large and mostly used by others.
 //!
-//! Measurements of memory need several times the size of the last level. A virtual machine may be told of a level of
-//! hundreds of MiB, and get a twentieth of it: then less is enough, and takes a tenth of the time.
+//! Measurements of memory need a working set of several times the last level. A virtual machine may report a last
+//! level of hundreds of MiB but obtain only a twentieth of it. In this case a smaller working set is sufficient, and
+//! its measurement takes a tenth of the time.
 
 use super::bypass;
 use super::chase::{Order, follow, link};
@@ -10,21 +11,23 @@ use super::error::CalibrateError;
 use super::memory::{Memory, Pages};
 use super::spread::Spread;
 
-/// Smallest working set that is looked at.
+/// Smallest working set that is tried, in bytes.
 const LEAST_BYTES: u64 = 64 << 20;
-/// Part of the latency of lines that were flushed from which a working set counts as in memory.
+/// A working set counts as coming from memory if its latency is at least this fraction of the latency of flushed
+/// lines.
 const FROM_MEMORY: f64 = 0.85;
-/// Loads of a round, and rounds.
+/// Loads per round, and number of rounds.
 const LOADS: usize = 1 << 16;
 const ROUNDS: usize = 5;
 
-/// Returns the size of the last level, or less: twice as much, and all that is larger, comes from memory.
+/// Returns the size of the last level in bytes, or a smaller size if working sets of twice that size and more already
+/// come from memory.
 pub(super) fn last_bytes(described: u64) -> Result<u64, CalibrateError> {
     if bypass::IS_KNOWN { smallest(described, latencies) } else { Ok(described) }
 }
 
-/// Returns half of the smallest of the sizes, each twice the one before, whose latency is that of memory: that of the first
-/// of two, the other is that of its lines after they were flushed.
+/// Returns half of the smallest working set that comes from memory. The sizes that are tried double from one to the
+/// next. `latencies` returns two latencies for a size: that of a warm working set, and that of flushed lines.
 fn smallest(
     described: u64,
     mut latencies: impl FnMut(u64) -> Result<[f64; 2], CalibrateError>,
@@ -40,7 +43,7 @@ fn smallest(
     Ok(described)
 }
 
-/// Measures how long a load takes in a working set that was gone through before, and in one that was flushed.
+/// Measures the time of a load in a working set that was traversed before, and in one that was flushed.
 fn latencies(bytes: u64) -> Result<[f64; 2], CalibrateError> {
     let mut memory = Memory::new(bytes as usize, Pages::Huge)?;
     let lines = link(memory.bytes_mut(), Order::Random, bytes).len();
@@ -48,7 +51,8 @@ fn latencies(bytes: u64) -> Result<[f64; 2], CalibrateError> {
     let mut load_ns = || time_ns(|| at = follow(memory.bytes(), at, LOADS)) / LOADS as f64;
     let again = Spread::rounds(ROUNDS, &mut load_ns).median;
     bypass::flush(memory.bytes());
-    // Without a round before: what it loaded is in the caches, and the other rounds go on from there.
+    // There is no warm-up round, because the lines that it loaded would be in the caches. Each round continues where
+    // the previous one ended.
     let flushed = Spread::new((0..ROUNDS).map(|_| load_ns()).collect()).median;
     Ok([again, flushed])
 }
@@ -57,7 +61,7 @@ fn latencies(bytes: u64) -> Result<[f64; 2], CalibrateError> {
 mod tests {
     use super::*;
 
-    /// Reading of a last level of which a process gets `kept` bytes, at 30 ns, before memory at 130 ns.
+    /// Result for a last level of which a process obtains `kept` bytes at 30 ns, before memory at 130 ns.
     fn found(described: u64, kept: u64) -> (u64, usize) {
         let mut looked = 0;
         let bytes = smallest(described, |bytes| {
@@ -70,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_part_of_a_large_level_needs_less() {
-        // 15 % of 130 ns are 19.5 % hits.
+        // A latency of 85 % of 130 ns corresponds to 19.5 % hits.
         assert_eq!(found(480 << 20, 20 << 20), (64 << 20, 2));
         assert_eq!(found(480 << 20, 90 << 20), (256 << 20, 4));
         assert_eq!(

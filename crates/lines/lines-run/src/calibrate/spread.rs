@@ -2,22 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Repeated measurement of one quantity, in the unit that its field's name ends with.
+/// Repeated measurement of one quantity, in the unit at the end of its field's name.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// Least value.
+    /// Minimum.
     pub min: f64,
     /// Median: half of the values are at most this.
     pub median: f64,
-    /// Greatest value.
+    /// Maximum.
     pub max: f64,
 }
 
 impl Spread {
-    /// Sorts values and takes their median.
+    /// Sorts the values and determines their median.
     ///
     /// # Panics
-    /// If there are none: every measurement has at least one round.
+    /// If there are no values. Every measurement has at least one round.
     pub(super) fn new(mut values: Vec<f64>) -> Spread {
         assert!(!values.is_empty(), "a measurement without a round");
         values.sort_by(f64::total_cmp);
@@ -28,18 +28,18 @@ impl Spread {
         Spread { min, median, max }
     }
 
-    /// Measures in so many rounds, after one that only wakes the machine.
+    /// Measures `rounds` rounds, after one that is discarded because it only wakes the core up.
     pub(super) fn rounds(rounds: usize, mut round: impl FnMut() -> f64) -> Spread {
         round();
         Spread::new((0..rounds).map(|_| round()).collect())
     }
 
-    /// Returns the values times `factor`, which is positive.
+    /// Returns the values multiplied by `factor`, which must be positive.
     pub(super) fn times(self, factor: f64) -> Spread {
         Spread { min: self.min * factor, median: self.median * factor, max: self.max * factor }
     }
 
-    /// Returns whether the values are numbers that can be computed with.
+    /// Returns whether the values are finite and in order.
     pub(super) fn is_sound(&self) -> bool {
         self.min.is_finite() && self.max.is_finite() && self.min <= self.median && self.median <= self.max
     }

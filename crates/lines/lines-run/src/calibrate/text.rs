@@ -1,4 +1,4 @@
-//! Calibration as text.
+//! Textual report of a calibration.
 
 use super::{Bandwidth, Described, LevelRates, MachineCalibration, Spread};
 use std::fmt;
@@ -45,14 +45,14 @@ impl fmt::Display for MachineCalibration {
 }
 
 impl MachineCalibration {
-    /// Writes a latency with its spread, and in cycles.
+    /// Formats a latency with its spread, in nanoseconds and in cycles.
     fn time(&self, ns: Spread) -> String {
         let cycles = ns.median * self.frequency_ghz.median;
         format!("{:.1} ns ({:.1} to {:.1}), {cycles:.1} cycles", ns.median, ns.min, ns.max)
     }
 }
 
-/// Says which preset the caches and the core are, and whether it is this model's.
+/// Returns a sentence that names the preset of the caches and the core, and whether it is that of this model.
 fn preset(described: &Described) -> String {
     let newest = || described.processor().map(|processor| processor.name);
     match (described.preset(), newest()) {

@@ -1,18 +1,21 @@
-//! Page walks: what a load beyond the TLBs' reach takes more in small pages than in huge ones.
+//! Cost of page walks, as the difference between the latencies in small and in huge pages beyond the reach of the
+//! TLBs.
 //!
-//! Page tables share the caches with the data. Where these come from memory, so do parts of the tables, and under a
-//! hypervisor more of the host's: a walk then takes several times as long.
+//! Page tables share the caches with the data. If the data come from memory, so do parts of the page tables and, in a
+//! virtual machine, even more of the host's. A walk then takes several times as long.
 
 use super::curve::LatencyPoint;
 use super::spread::Spread;
 
-/// Working sets that come from memory: from so many reaches of the second-level TLB and so many sizes of the last level to
-/// twice as much. Most loads walk, and the second level has room for the page tables.
+/// Range of working sets that come from memory: from this many times the reach of the second-level TLB and this many
+/// times the size of the last level, up to twice that size. Most of their loads walk, and the second level has room
+/// for the page tables.
 const REACHES: u64 = 4;
 const LAST_LEVELS: u64 = 4;
 
-/// Reads the time of a walk of loads from memory, in nanoseconds, beyond a second-level TLB that reaches so far, from the curves
-/// of both sizes of pages. Of the last level, `last_bytes` are ours. `None` where the kernel gives no huge pages.
+/// Determines the time of a page walk for loads from memory, in nanoseconds, from the latency curves of both page
+/// sizes. It applies beyond a second-level TLB with the given reach. `last_bytes` is the part of the last level that
+/// this process obtains. Returns `None` if the kernel provides no huge pages.
 pub(super) fn read(
     small: &[LatencyPoint],
     huge: &[LatencyPoint],
@@ -34,7 +37,7 @@ pub(super) fn read(
 mod tests {
     use super::*;
 
-    /// Curve of loads that take `ns`, and beyond a reach of 8 MiB a walk that takes `walk_ns` of the size.
+    /// Curve of loads that take `ns` and, beyond a reach of 8 MiB, a walk that takes `walk_ns` of the size.
     fn curve(walk_ns: impl Fn(u64) -> f64) -> Vec<LatencyPoint> {
         let point = |shift| {
             let bytes = 1u64 << shift;

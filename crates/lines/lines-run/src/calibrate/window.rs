@@ -1,8 +1,9 @@
-//! Instructions between the oldest that waits and the youngest that has begun: the window in which misses overlap.
+//! Instruction window in which misses overlap: the number of instructions between the oldest one that waits and the
+//! youngest one that has begun.
 //!
-//! A core states the size of its reorder buffer, but a thread may get a part: where two threads share a core, AMD's and Intel's
-//! divide it between them (AMD, Software Optimization Guide 57647, "Simultaneous multi-threading"), and a virtual machine is not
-//! told which of its processors do.
+//! Vendors document the size of the reorder buffer, but a thread may obtain only a part of it. Where two hardware
+//! threads share a core, AMD's and Intel's processors divide the buffer between them (AMD, Software Optimization
+//! Guide 57647, "Simultaneous multi-threading"). A virtual machine cannot see which of its processors share a core.
 
 use super::chase::LINE;
 use super::clock::time_ns;
@@ -10,16 +11,17 @@ use super::spread::Spread;
 use std::hint::black_box;
 use unrack_basis::SplitMix64;
 
-/// Loads of a round.
+/// Loads per round.
 const LOADS: usize = 1 << 18;
-/// Operations between two loads: fewer and more.
+/// Operations between two loads, in two variants.
 const FEW: usize = 16;
 const MANY: usize = 32;
 
-/// Measures how many operations are in the window while it waits for memory of this latency. `None` if more operations between
-/// loads do not take more time: then something else is the limit.
+/// Measures how many operations fit into the window while it waits for memory with this latency. Returns `None` if
+/// more operations between loads do not take more time, because then something else limits the overlap.
 ///
-/// Loads of random lines, `n` operations apart, take `n * latency / window` each, as long as the window is what limits them.
+/// Loads of random lines that are `n` operations apart take `n * latency / window` each, as long as the window is the
+/// limit.
 pub(super) fn measure(bytes: &[u8], memory_ns: f64, rounds: usize) -> Option<f64> {
     let lines = (bytes.len() / LINE) as u64;
     let mut random = SplitMix64::new(23);
@@ -31,13 +33,13 @@ pub(super) fn measure(bytes: &[u8], memory_ns: f64, rounds: usize) -> Option<f64
     (more > 0.0).then(|| (MANY - FEW) as f64 * memory_ns / more)
 }
 
-/// Loads from all places, `N` dependent operations of one cycle apart.
+/// Loads from all places, with `N` dependent one-cycle operations between two loads.
 fn apart<const N: usize>(bytes: &[u8], places: &[u32]) -> u64 {
     let (a, b) = (black_box(0x9e37_79b9u64), black_box(0x7f4a_7c15u64));
     let (mut sum, mut value) = (0u64, a);
     for &place in places {
         sum ^= u64::from(bytes[place as usize * LINE]);
-        // Adds and toggles in turn: neither folds with its neighbour.
+        // Additions and exclusive ors alternate, so that the compiler cannot merge neighbouring operations.
         for _ in 0..N / 2 {
             value = value.wrapping_add(a);
             value ^= b;

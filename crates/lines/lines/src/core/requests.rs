@@ -2,7 +2,7 @@
 //! latencies.
 //!
 //! ```text
-//! window --FarRequests::trace--> requests with dependences --network--> latency of each --FarRequests::replay--> cycles
+//! window --trace--> requests with dependences --network--> latency of each --replay--> cycles
 //! ```
 //!
 //! A request is issued when everything that it needs is available: its address, and room in queues and buffers. The

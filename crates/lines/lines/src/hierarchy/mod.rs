@@ -98,8 +98,8 @@ pub struct Prefetched {
 
 /// Caches, TLBs and prefetchers of a machine.
 ///
-/// [`access`](Self::access) and [`fetch_code`](Self::fetch_code) make one access. Afterwards
-/// [`write_backs`](Self::write_backs) and [`prefetched`](Self::prefetched) return the other lines that it moved.
+/// [`access`](Self::access) and [`fetch_code`](Self::fetch_code) make one access. Afterwards `write_backs` and
+/// `prefetched` return the other lines that it moved.
 #[derive(Clone, Debug)]
 pub struct Hierarchy {
     cores: Vec<Core>,
