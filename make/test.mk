@@ -1,5 +1,5 @@
 # What says whether the project is right: `check` while one works, `test` before anything is merged.
-.PHONY: check test test-python test-programs hosts hosts-plain hosts-doorbell models lint lint-rust lint-rest lint-rules
+.PHONY: check test test-python test-programs test-pages hosts hosts-plain hosts-doorbell models lint lint-rust lint-rest lint-rules
 
 # Tests that find something missing write why they are skipped to this file, which is printed at the end. What `make setup` installs may
 # not be missing: tests that do not find it fail (crates/foundation/testing).
@@ -26,6 +26,8 @@ test: lint
 	@$(MAKE) --jobs 2 test-silence models
 	$(call say,testing Python and real programs)
 	@$(MAKE) --jobs 2 test-python test-programs
+	$(call say,testing the tutorials and the site and an installation)
+	@$(MAKE) test-pages
 	$(call say,testing a pool across two guests)
 	@UNRACK=$(ci)/unrack $(MAKE) hosts-plain hosts-doorbell
 	$(call say,done)
@@ -50,11 +52,14 @@ check: rust
 	@cargo test -q --workspace --profile ci --lib
 	$(call say,done)
 
-# These two are parts of `test`, and use what it has built.
+# These three are parts of `test`, and use what it has built.
 test-python:
 	ln -sf $(abspath $(ci))/libunrack_native.so python/unrack/_native.abi3.so
 	$(with_python) $(python) -m unittest discover -q -s python/tests
 	$(with_python) $(python) -m pytest -q --nbmake examples/notebooks
+
+# The tutorials measure, so nothing runs beside them.
+test-pages:
 	$(with_python) $(python) tests/tutorials.py
 	$(call site,$(ci))
 	tests/site.sh $(target)/site
