@@ -1,6 +1,7 @@
 //! R2C2: a network stack for rack-scale computers (Costa et al., SIGCOMM 2015).
 //!
-//! Every node learns of all flows of the rack by broadcasts, and so computes its own fair rates, without probing.
+//! Every node learns of all flows in the rack from broadcasts. It can therefore compute the fair rates of its own
+//! flows without probing the network.
 //!
 //! | module | holds |
 //! |---|---|
