@@ -73,7 +73,7 @@ impl BladeNodes {
         }
     }
 
-    /// Returns whether a rack has a compute blade but lacks a blade of another kind that is needed.
+    /// Returns whether a rack has a compute blade but lacks a kind of blade that other racks have.
     fn is_any_apart(&self, racks: Racks) -> bool {
         let lacks = |rack: u32, nodes: &[NodeId]| {
             !nodes.is_empty() && nodes.binary_search_by_key(&rack, |node| racks.rack_of(*node)).is_err()
