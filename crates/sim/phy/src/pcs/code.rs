@@ -210,7 +210,7 @@ fn set_of(bits: u64) -> Option<u64> {
     }
 }
 
-/// Returns the characters of the codes in the low bits of `bytes`, placed in their lanes.
+/// Returns the characters of the codes in the low bits of `bits`, placed in their lanes.
 fn characters(bits: u64, lanes: std::ops::Range<usize>) -> Option<u64> {
     let codes = bits & ((1 << (7 * lanes.len())) - 1);
     if codes == 0 {

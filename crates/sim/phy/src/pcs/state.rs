@@ -54,7 +54,6 @@ impl Encoder {
 ///
 /// Figure 49-17 looks ahead by one block, because a frame has ended only if the next block may follow an end.
 /// Therefore a column is returned one call after its block was passed in.
-/// returned one call after its block went in.
 #[derive(Debug, Clone)]
 pub struct Decoder {
     state: State,

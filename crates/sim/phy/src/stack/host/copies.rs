@@ -60,8 +60,8 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// Records that `bytes` more bytes have arrived over `line`. Returns how many of the last of these have not
-    /// arrived over another line before.
+    /// Records that `bytes` more bytes have arrived over `line`. Returns how many of them, counted from the end, have
+    /// not arrived over another line before.
     pub(super) fn take(&mut self, line: usize, bytes: usize) -> usize {
         self.came[line] += bytes;
         let new = self.came[line].saturating_sub(self.taken);
