@@ -56,7 +56,7 @@ pub struct Rates {
     /// Capacity of each link that flows may use, in Kb/s times [`LinkShare::ONE`]; and its reciprocal.
     capacity: Arc<[u64]>,
     inverse: Arc<[f64]>,
-    /// True if all links have equal capacity.
+    /// Whether all links have equal capacity.
     is_even: bool,
     /// Room that each link has left with all flows at their tops, by link.
     rooms: Vec<Room>,
