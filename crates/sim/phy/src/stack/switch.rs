@@ -320,8 +320,8 @@ impl SwitchStack {
         self.ports[usize::from(port)].forward.push_back((from, dst, block));
     }
 
-    /// Ends the message that is crossing from this port with a check that cannot be valid. In this way, nothing waits
-    /// behind the message, and no receiver accepts it.
+    /// Ends the message that is crossing from this port with a check that cannot be valid, so that no message waits
+    /// behind it and no receiver accepts it.
     fn abandon(&mut self, now: u64, port: u16) {
         if let Some(Passing { dst, check, .. }) = self.ports[usize::from(port)].passing.take() {
             let end = u64::from(MT);
