@@ -1,10 +1,10 @@
 //! Throughput of the codec and the scheduler: `cargo bench -p unrack-phy`.
 //!
-//! Codec: million blocks per second on one core, and that relative to a line of 25 GbE (390.6 M blocks/s), the best of
-//! several passes. *encode*: MAC frames with FCS to scrambled blocks; *decode*: back to frames with their FCS checked;
-//! *build*: memory messages to blocks; *parse*: back, with their checks.
+//! Codec: million blocks per second on one core, and the ratio of that to a line of 25 GbE (390.6 M blocks/s), for the
+//! best of several passes. *encode*: from MAC frames with FCS to scrambled blocks; *decode*: back to frames with their
+//! FCS checked; *build*: from memory messages to blocks; *parse*: back to messages, with their checks.
 //!
-//! Scheduler, with all pairs waiting and chunks of 256 B at 100 Gb/s: grants and iterations per second.
+//! Scheduler: grants and iterations per second, with all pairs waiting and chunks of 256 B at 100 Gb/s.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -16,12 +16,13 @@ use unrack_units::Time;
 
 /// Blocks per second of 25 GbE: 25.78125 GBd / 66.
 const LINE: f64 = 25.78125e9 / 66.0;
-/// Blocks of one pass: few, so that some of many passes are undisturbed on a machine that does other work.
+/// Blocks of one pass. There are few, so that some of many passes are undisturbed on a machine that also does other
+/// work.
 const BLOCKS: usize = 1 << 14;
 const PASSES: usize = 2_000;
 
 fn main() {
-    // `cargo test` runs benches too, to verify that they run.
+    // `cargo test` also runs benches, in order to verify that they run.
     let is_test = std::env::args().any(|word| word == "--test");
     let (blocks, passes) = if is_test { (1 << 12, 1) } else { (BLOCKS, PASSES) };
     println!("{:>10} {:>10} {:>14} {:>10}", "", "bytes", "M blocks/s", "of 25 GbE");
@@ -42,7 +43,7 @@ fn say(what: &str, bytes: impl std::fmt::Display, blocks: usize, seconds: f64) {
     println!("{what:>10} {bytes:>10} {:>14.1} {:>10.2}", rate / 1e6, rate / LINE);
 }
 
-/// Returns the seconds of the fastest pass.
+/// Returns the duration of the fastest pass, in seconds.
 fn best(passes: usize, mut pass: impl FnMut()) -> f64 {
     let timed = |_| {
         let start = Instant::now();
@@ -52,11 +53,11 @@ fn best(passes: usize, mut pass: impl FnMut()) -> f64 {
     (0..passes).map(timed).fold(f64::INFINITY, f64::min)
 }
 
-/// Number of blocks that stay in the cache.
+/// Number of blocks that fit into the cache.
 const CACHED: usize = 2_048;
 
-/// Measures frames of `least` to `most` bytes with their FCS. If these differ, lengths are random, so that a processor
-/// cannot predict where frames end.
+/// Measures frames of `least` to `most` bytes with their FCS. If the two differ, lengths are random, so that a
+/// processor cannot predict where frames end.
 fn codec(least: usize, most: usize, blocks: usize, passes: usize) {
     let frame: Vec<u8> = (0..most - 4).map(|at| (at * 31) as u8).collect();
     let mut random = 1_u32;
@@ -74,8 +75,8 @@ fn codec(least: usize, most: usize, blocks: usize, passes: usize) {
         encoded = 0;
         while encoded < blocks {
             line.clear();
-            // Between passes the descrambler is wrong for one block: so that is an idle one, and another before it
-            // ends an open frame.
+            // After each pass, the descrambler outputs one wrong block. Therefore that block is an idle one, and
+            // another idle block before it ends an open frame.
             transmitter.idle(2, &mut line);
             frames = 0;
             while line.len() < CACHED {
@@ -165,7 +166,7 @@ fn scheduler(ports: u32, grants: u64) {
         scheduler.run(now, &mut out);
         iterations += 1;
         granted += out.len() as u64;
-        // A demand that has ended is replaced, so that all pairs wait.
+        // A demand that has ended is replaced, so that all pairs stay waiting.
         for grant in out.drain(..).filter(|grant| grant.last) {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let (src, dst) = (grant.src, grant.dst);

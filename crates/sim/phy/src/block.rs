@@ -5,10 +5,10 @@ pub const DATA: u8 = 0b10;
 /// Sync header of a control block.
 pub const CONTROL: u8 = 0b01;
 
-/// A block: two bits of sync header and 64 of payload. Bit 0 is the first on the line in both.
+/// A block: a sync header of two bits and a payload of 64 bits. In both, bit 0 is the first on the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Block {
-    /// [`DATA`] or [`CONTROL`]; in received blocks also 0 or 3, which are invalid.
+    /// [`DATA`] or [`CONTROL`]. Received blocks may also have 0 or 3, which are invalid.
     pub header: u8,
     pub payload: u64,
 }
@@ -16,7 +16,7 @@ pub struct Block {
 impl Block {
     /// Eight idle characters.
     pub const IDLE: Block = Block::control(0x1e);
-    /// Eight error characters: a decoder's output for an invalid block.
+    /// Eight error characters, which are a decoder's output for an invalid block.
     pub const ERROR: Block = Block::control(0x1e | 0x3c78_f1e3_c78f_1e00);
 
     /// Returns a data block of these eight bytes.

@@ -10,7 +10,7 @@
 //! | [`stack`] | requests of applications | blocks that nodes and a switch send, cycle by cycle |
 //! | [`text`] | lines that people write and read | all of these |
 //!
-//! Everything is sans-IO: a function takes a block, a column or a cycle, and returns what comes out. `unrack phy`
+//! Everything is sans-IO: a function takes a block, a column or a cycle as input, and returns the output. `unrack phy`
 //! (`docs/phy.md`) prints it.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]

@@ -1,5 +1,5 @@
-//! Conversion of frames to the scrambled blocks of a line and back: [`mac`](crate::mac) and [`pcs`](crate::pcs) in one
-//! step, for callers with a whole frame or many blocks at a time.
+//! Conversion of frames to the scrambled blocks of a line and back. It combines [`mac`](crate::mac) and
+//! [`pcs`](crate::pcs) in one step, for callers that have a whole frame or many blocks at a time.
 
 use crate::block::{Block, DATA};
 use crate::mac::{Deframer, FrameError, Framer};
@@ -7,7 +7,7 @@ use crate::pcs::code::{self, Class};
 use crate::pcs::state::{State, next};
 use crate::pcs::{Column, Columns, Descrambler, Encoder, Scrambler};
 
-/// The sending side of a port.
+/// Sending side of a port.
 #[derive(Debug, Clone, Default)]
 pub struct Transmitter {
     framer: Framer,
@@ -16,7 +16,7 @@ pub struct Transmitter {
 }
 
 impl Transmitter {
-    /// Adds the blocks of a frame and of the gap after it: see [`Framer::frame`].
+    /// Adds the blocks of a frame and of the gap after it; see [`Framer::frame`].
     pub fn frame(&mut self, contents: &[u8], line: &mut Vec<Block>) {
         self.send(line, |framer, coder| framer.frame(contents, coder));
     }
@@ -28,14 +28,15 @@ impl Transmitter {
 
     #[inline(always)]
     fn send(&mut self, line: &mut Vec<Block>, send: impl FnOnce(&mut Framer, &mut Coder)) {
-        // Copies, to be kept in registers: otherwise each block would wait for the one before to be in memory.
+        // Local copies, which can be kept in registers. Otherwise each block would have to wait until the one before
+        // is in memory.
         let mut coder = Coder { encoder: self.encoder.clone(), scrambler: self.scrambler.clone(), line };
         send(&mut self.framer, &mut coder);
         (self.encoder, self.scrambler) = (coder.encoder, coder.scrambler);
     }
 }
 
-/// Converter of columns to scrambled blocks.
+/// Conversion of columns to scrambled blocks.
 struct Coder<'a> {
     encoder: Encoder,
     scrambler: Scrambler,
@@ -60,24 +61,24 @@ impl Columns for Coder<'_> {
     }
 }
 
-/// The receiving side of a port.
+/// Receiving side of a port.
 #[derive(Debug, Clone, Default)]
 pub struct Receiver {
     descrambler: Descrambler,
     state: State,
-    /// Column in which a frame may have ended: the next block decides (figure 49-17).
+    /// Column in which a frame may have ended, which the next block decides (figure 49-17).
     end: Option<Column>,
     deframer: Deframer,
 }
 
 impl Receiver {
-    /// Takes blocks, and calls `tell` with the frames that end in them, without preamble and FCS, or why they are
-    /// none.
+    /// Handles blocks, and reports each frame that ends in them, without preamble and FCS, or the reason why it is not
+    /// valid.
     ///
-    /// A frame is complete once the block after its last one is there.
+    /// A frame is complete once the block after its last block has arrived.
     pub fn handle(&mut self, blocks: &[Block], mut tell: impl FnMut(Result<&[u8], FrameError>)) {
         let deframer = &mut self.deframer;
-        // Copies, to be kept in registers.
+        // Local copies, which can be kept in registers.
         let (mut descrambler, mut state, mut end) = (self.descrambler.clone(), self.state, self.end);
         let mut blocks = blocks.iter();
         while let Some(block) = blocks.next() {
@@ -95,7 +96,7 @@ impl Receiver {
             state = next(state, class, false);
             deframer.handle_class(told(state, class), column).map(&mut tell);
             if state == State::Data {
-                // Most of a line is data: only the words change until the data or the room ends.
+                // Most of a line is data, for which only the words change until the data or the room ends.
                 let data = blocks.as_slice();
                 let run = data.iter().zip(deframer.room()).take_while(|(block, _)| block.header == DATA);
                 let keep = |(block, room): (&Block, &mut [u8; 8])| {
@@ -110,7 +111,7 @@ impl Receiver {
     }
 }
 
-/// Returns the class under which the deframer takes a column of class `class` that led to `state`.
+/// Returns the class with which the deframer handles a column of class `class` that led to `state`.
 #[inline]
 fn told(state: State, class: Class) -> Class {
     if state == State::Error { Class::Error } else { class }

@@ -1,9 +1,9 @@
 //! Costs of R2C2's computations on an 8x8x8 torus: `cargo bench -p unrack-protocol [--
 //! replay|rates|weights|generation]`.
 //!
-//! Rates are computed afresh and after a batch of changes, with the share of the interval that this takes, for the
-//! workload of fig. 8 and for given numbers of flows. Exact weights are asked for 200 pairs, the first time and the
-//! second. One generation of the genetic search runs at 512 flows.
+//! Rates are computed from scratch and after a batch of changes, both for the workload of fig. 8 and for given numbers
+//! of flows. The output also gives the share of the interval that this takes. Exact weights are computed for 200
+//! pairs, for the first and for the second time. One generation of the genetic search runs with 512 flows.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -65,17 +65,17 @@ fn links(graph: &Graph) -> Rates {
 }
 
 /// Replays the workload of §5.2 as one node sees it, with a mean time of `between` seconds between flows. Flows have
-/// Pareto-distributed sizes (1.05, 100 KB on average) and run between random nodes; they send at link rate until they
-/// count, and then at the rates given. Timed is the whole batch: removing flows that ended, adding flows that are one
-/// interval old, computing the rates.
+/// Pareto-distributed sizes (1.05, 100 KB on average) and run between random nodes. They send at link rate until they
+/// count, and then at their computed rates. The measured time is that of the whole batch: removing the flows that
+/// ended, adding the flows that are one interval old, and computing the rates.
 fn replay(graph: &Arc<Graph>, between: f64, interval: f64) {
     let mut random = drawing();
     let mut unit = move || ((random() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
     let mut ends = drawing();
     let mut weights = Weights::new(graph.clone());
     let mut rates = links(graph);
-    // Young flows: the time at which each begins to count, and its bytes left by then. Old flows: those that count, and
-    // their bytes left.
+    // Young flows: the time at which each begins to count, and the bytes that it will have left by then. Old flows:
+    // those that count, and their bytes left.
     let mut young: VecDeque<(f64, f64)> = VecDeque::new();
     let mut old: Vec<(Slot, f64)> = Vec::new();
     let (mut clock, mut begins) = (0.0, 0.0);
@@ -126,12 +126,12 @@ fn replay(graph: &Arc<Graph>, between: f64, interval: f64) {
 }
 
 const LINK_BPS: f64 = 10e9;
-/// Batches before measuring starts, until as many flows end as begin. At a load that the rack cannot carry, they never
-/// do.
+/// Number of batches before measuring starts, so that as many flows end as begin. At a load that the rack cannot
+/// carry, this state is never reached.
 const WARMING: usize = 1_000;
 const BATCHES: usize = 1_000;
 
-/// Measures given numbers of counting flows, of which a batch changes as many as a batch of [`replay`] does.
+/// Measures given numbers of counting flows. A batch changes as many flows as a batch of [`replay`] does.
 fn rates(graph: &Arc<Graph>) {
     const CHANGES: usize = 3;
     let mut random = drawing();

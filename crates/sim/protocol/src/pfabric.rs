@@ -234,7 +234,7 @@ impl Receiver {
         Receiver { arrived: SegmentSet::new(segments), segments }
     }
 
-    /// Takes in a segment. Returns whether it was the last one missing.
+    /// Handles the arrival of a segment. Returns whether it was the last one missing.
     pub fn handle_segment(&mut self, number: u32) -> bool {
         self.arrived.insert(number) && self.is_complete()
     }

@@ -22,7 +22,8 @@ impl Racks {
         node / self.hosts
     }
 
-    /// Returns the `n`-th node if racks take turns: the first of every rack, the second of every rack, and so on.
+    /// Returns the `n`-th node if racks take turns: the first node of every rack, then the second of every rack, and
+    /// so on.
     pub fn in_turn(&self, n: u32) -> NodeId {
         n % self.racks * self.hosts + n / self.racks
     }
@@ -35,8 +36,8 @@ impl From<u32> for Racks {
     }
 }
 
-/// Nodes of the blades of each kind, in ascending order. A single rack holds first the blades that compute, then blades
-/// of memory, then blades of disk.
+/// Nodes of the blades of each kind, in ascending order. In a single rack, compute blades come first, then memory
+/// blades, then disk blades.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BladeNodes {
     pub compute: Vec<NodeId>,
@@ -45,11 +46,11 @@ pub struct BladeNodes {
 }
 
 impl BladeNodes {
-    /// Places blades on these racks, which must have room for them; every compute blade must have what it needs in its
-    /// scope.
+    /// Places blades on these racks. The racks must have room for them, and every compute blade must find the blades
+    /// that it needs within its scope.
     ///
     /// # Errors
-    /// The rule that the blades break.
+    /// If the blades break one of these rules; the error names it.
     pub fn new(blades: Blades, racks: Racks) -> Result<BladeNodes, WorkloadError> {
         let refuse = |rule| Err(WorkloadError::new(KEY, rule, counts(blades)));
         let Blades { compute, memory, disk, organization, scope } = blades;
@@ -72,7 +73,7 @@ impl BladeNodes {
         }
     }
 
-    /// Returns whether a blade computes in a rack that lacks another kind.
+    /// Returns whether a rack has a compute blade but lacks a kind of blade that other racks have.
     fn is_any_apart(&self, racks: Racks) -> bool {
         let lacks = |rack: u32, nodes: &[NodeId]| {
             !nodes.is_empty() && nodes.binary_search_by_key(&rack, |node| racks.rack_of(*node)).is_err()
@@ -95,7 +96,7 @@ fn place(organization: Organization, racks: Racks, before: u32, count: u32) -> V
     nodes
 }
 
-/// Returns the numbers of blades, as an error tells them.
+/// Returns the numbers of blades as text for an error message.
 fn counts(blades: Blades) -> String {
     let Blades { compute, memory, disk, .. } = blades;
     let disks = if disk > 0 { format!(" and {disk} disk") } else { String::new() };
@@ -105,7 +106,7 @@ fn counts(blades: Blades) -> String {
 /// Nodes in ascending order, grouped by rack.
 pub(crate) struct ByRack {
     pub nodes: Vec<NodeId>,
-    /// Index of the first node of each rack; and the number of nodes.
+    /// Index of the first node of each rack, followed by the number of nodes.
     starts: Vec<u32>,
 }
 

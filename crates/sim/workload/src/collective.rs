@@ -1,18 +1,18 @@
-//! Collective operations: each node sends when it has received what the operation needs.
+//! Collective operations, in which each node sends as soon as it has received the data that the operation requires.
 //!
-//! Data of `bytes` is cut into as many chunks as there are ranks. An operation is a number of steps: in each, a rank
-//! sends some chunks to some ranks, as soon as it has received everything of the step before. An iteration begins when
-//! the one before is complete everywhere and each rank has computed.
+//! Data of `bytes` bytes is cut into as many chunks as there are ranks. An operation is a sequence of steps. In each
+//! step, a rank sends some chunks to some ranks as soon as it has received everything of the step before. An iteration
+//! begins when the previous one is complete everywhere and each rank has computed.
 //!
 //! | operation | is |
 //! |---|---|
 //! | `ring-all-reduce` | two rings: one that adds, and one that distributes the sum (Patarasuk and Yuan, JPDC 2009) |
-//! | `halving-doubling` | exchanges at halving and doubling distances (Thakur et al., IJHPCA 2005), among a power of two of ranks |
-//! | `all-gather` | a ring, by which every rank gets the chunk of every other |
-//! | `all-to-all` | a chunk from every rank to every other, all at once |
-//! | `parameter-server` | the last ranks hold a part of the data each; all others send them their parts, and get the sum |
+//! | `halving-doubling` | exchanges at halving and doubling distances (Thakur et al., IJHPCA 2005); the number of ranks must be a power of two |
+//! | `all-gather` | a ring, by which every rank gets the chunk of every other rank |
+//! | `all-to-all` | a chunk from every rank to every other rank, all at once |
+//! | `parameter-server` | each of the last ranks holds a part of the data; all other ranks send it their parts, and get the sum |
 //!
-//! The size is that of each rank's data; for `all-gather` and `all-to-all`, of all chunks together.
+//! The size is that of each rank's data. For `all-gather` and `all-to-all`, it is that of all chunks together.
 
 use crate::error::WorkloadError;
 use crate::jobs::ComputedJob;
@@ -31,12 +31,12 @@ struct Sent {
     chunks: Range<u32>,
 }
 
-/// Operation among a number of ranks.
+/// Plan of an operation among a number of ranks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     operation: Operation,
     ranks: u32,
-    /// Ranks that hold the data: the last ones. 0 with other operations than a parameter server's.
+    /// Number of ranks that hold the data, which are the last ones. 0 for all operations except the parameter server.
     servers: u32,
 }
 
@@ -64,14 +64,14 @@ impl Plan {
         }
     }
 
-    /// Returns the number of ranks that have data to begin with: the first ones.
+    /// Returns the number of ranks that have data at the start, which are the first ones.
     pub(crate) fn workers(&self) -> u32 {
         self.ranks - self.servers
     }
 
-    /// Adds this operation on data of `bytes` to a job. Each rank begins when its task in `after` is done, and has its
-    /// part when its task in the returned layer is; task n of a layer is rank n's. A rank that adds loads the data
-    /// received, and as much of its own; data that is only passed on is not loaded.
+    /// Adds this operation on data of `bytes` to a job. Each rank begins when its task in the layer `after` is done,
+    /// and has its part when its task in the returned layer is done; task n of a layer belongs to rank n. A rank that
+    /// adds loads the received data and the same amount of its own data. Data that is only passed on is not loaded.
     pub(crate) fn append(&self, builder: &mut Builder, bytes: u64, after: u32) -> u32 {
         let mut before = after;
         for step in 0..self.steps() {
@@ -105,7 +105,7 @@ impl Plan {
         }
     }
 
-    /// Returns whether ranks add the data received in a step to their own.
+    /// Returns whether ranks add the data that they receive in a step to their own data.
     fn adds(&self, step: u32) -> bool {
         match self.operation {
             Operation::RingAllReduce => step < self.ranks - 1,
@@ -115,13 +115,13 @@ impl Plan {
         }
     }
 
-    /// Returns what a rank sends in a step.
+    /// Returns the messages that a rank sends in a step.
     fn sends(&self, rank: u32, step: u32) -> Vec<Sent> {
         let n = self.ranks;
         let next = (rank + 1) % n;
         let ring = |chunk: u32| vec![Sent { to: next, chunks: chunk..chunk + 1 }];
         match self.operation {
-            // The ring that adds: the chunk received in the step before goes on.
+            // In the adding ring, the chunk that was received in the step before is passed on.
             Operation::RingAllReduce if self.adds(step) => ring((rank + n - step) % n),
             Operation::RingAllReduce => ring((rank + 1 + n - (step - (n - 1))) % n),
             Operation::AllGather => ring((rank + n - step) % n),
@@ -130,7 +130,8 @@ impl Plan {
                 let adds = self.adds(step);
                 let distance = if adds { n >> (step + 1) } else { 1 << (step - rounds) };
                 let partner = rank ^ distance;
-                // Adding: the half that the partner is to sum. Then: everything summed up here.
+                // While adding, the half that the partner is to sum up; afterwards, everything that this rank has
+                // summed up.
                 let first = if adds { partner } else { rank } & !(distance - 1);
                 vec![Sent { to: partner, chunks: first..first + distance }]
             }
@@ -150,7 +151,8 @@ impl Plan {
         }
     }
 
-    /// Returns the bytes of some chunks of all `bytes`; sizes differ by at most a byte where they cannot be equal.
+    /// Returns the size of some of the chunks of `bytes` bytes. If chunks cannot all be equal, their sizes differ by
+    /// at most a byte.
     fn size(&self, bytes: u64, chunks: &Range<u32>) -> u64 {
         let until = |chunk: u32| u64::from(chunk) * bytes / u64::from(self.ranks);
         until(chunks.end) - until(chunks.start)
@@ -160,8 +162,8 @@ impl Plan {
 /// Returns the job that `ranks` ranks do for a collective operation.
 ///
 /// # Errors
-/// If the operation is not possible among them, or its size or number of messages is out of bounds. The key is
-/// relative to the table of the collective.
+/// If the operation is not possible among these ranks, or if its size or its number of messages is out of bounds. The
+/// key is relative to the table of the collective.
 pub fn job(collective: &Collective, ranks: u32) -> Result<ComputedJob, WorkloadError> {
     let Collective { operation, size, servers, iterations, compute } = *collective;
     let bytes = size.get();
@@ -227,7 +229,8 @@ mod tests {
         run_in(&mut jobs, pick)
     }
 
-    /// Returns the ranks whose contributions each rank has in each chunk after all steps of an operation.
+    /// Returns, for each rank and each chunk, the ranks whose contributions have reached it after all steps of an
+    /// operation.
     fn contributions((operation, servers): (Operation, Option<u32>), n: u32) -> Vec<Vec<BTreeSet<u32>>> {
         let plan = Plan::new(operation, servers, n).unwrap();
         let own = |rank: u32| (0..n).map(|_| BTreeSet::from([rank])).collect::<Vec<_>>();
@@ -273,7 +276,7 @@ mod tests {
             let round = &job(&spec(operation, 8_000), 8).unwrap().rounds[0];
             (0..round.len()).map(|task| round.loads_of(task).came).sum::<u64>()
         };
-        // 7 eighths of the data for each of 8 ranks; or all of 6 workers' data.
+        // 7 eighths of the data for each of 8 ranks, or all data of 6 workers.
         assert_eq!([RING, HALVING].map(came), [56_000; 2]);
         assert_eq!(came(parameter_server(2)), 48_000);
         assert_eq!([ALL_TO_ALL, GATHER].map(came), [0; 2]);
@@ -319,7 +322,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every message is sent exactly once, however long each takes.
+        /// Every message is sent exactly once, however long messages take.
         #[test]
         fn any_order_of_arrival_comes_to_an_end(
             (ranks, operation) in (2u32..10).prop_flat_map(|ranks| (Just(ranks), any_operation(ranks))),

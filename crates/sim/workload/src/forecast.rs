@@ -1,4 +1,5 @@
-//! Forecast of an open-loop source: the messages that it will submit, and when, without carrying them.
+//! Forecast of an open-loop source: the messages that it will submit and their times, computed without carrying the
+//! messages.
 
 use crate::message::Message;
 use crate::source::{Outbox, Source};
@@ -6,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use unrack_units::Time;
 
-/// Returns all messages that `source` submits, in order, if it never hears of completions.
+/// Returns all messages that `source` submits, in order, if it is never notified of completions.
 pub fn forecast(mut source: impl Source) -> Vec<(Time, Message)> {
     let mut heard = Heard::default();
     source.start(&mut heard);
@@ -20,11 +21,11 @@ pub fn forecast(mut source: impl Source) -> Vec<(Time, Message)> {
     all
 }
 
-/// Outbox that records what the source asks for.
+/// Outbox that records the requests of the source.
 #[derive(Default)]
 struct Heard {
     messages: Vec<Message>,
-    /// Wakes by time, and by order of asking.
+    /// Requested wakes, by time and then by the order in which they were requested.
     wakes: BinaryHeap<Reverse<(Time, u64, u32)>>,
     asked: u64,
 }

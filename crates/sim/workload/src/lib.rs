@@ -1,15 +1,16 @@
-//! Workloads of a rack: messages, sizes, arrivals, captured traces. This crate knows no protocol and no file format.
+//! Workloads of a rack: messages, their sizes and arrivals, and captured traces. This crate knows no protocols and no
+//! file formats.
 //!
-//! [`source`] is the contract that every workload fulfils; [`synthetic`] is the simplest of them.
+//! [`source`] is the interface that every workload implements; [`synthetic`] is the simplest workload.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`message`] | messages: reads, writes, read-modify-writes, flows |
-//! | [`source`] | the contract between a source of messages and their carrier |
+//! | [`source`] | the interface between a source of messages and their carrier |
 //! | [`blades`] | racks, and the roles of nodes in them |
 //! | [`size`] | message sizes: one size, or a published or given distribution |
 //! | [`synthetic`] | open loop: arrivals at a load, between nodes of a pattern |
-//! | [`lines`] | closed loop: lines that a program's misses ask for, replicated and replayed |
+//! | [`lines`] | closed loop: lines that a program's misses request, replicated and replayed |
 //! | [`listed`] | open loop: messages at given times |
 //! | [`mod@forecast`] | the messages that an open-loop source will submit |
 //! | [`collective`] | all-reduce and similar operations, in steps |
@@ -17,7 +18,8 @@
 //! | [`trace`] | closed loop: a captured program, replicated and replayed |
 //! | [`ycsb`] | YCSB: operations, and their records |
 //!
-//! Words of scenarios (patterns, arrivals, blades, operations) are types of `unrack-rack`; what is done with them is here.
+//! The words of scenarios (patterns, arrivals, blades, operations) are types of `unrack-rack`; this crate implements
+//! their effects.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 
@@ -47,7 +49,7 @@ pub use size::{Pareto, SizeCdf, SizeDistribution};
 pub use source::{Computing, Outbox, Source, TaskLoads};
 pub use synthetic::{DiskShare, MemoryMix, Synthetic, SyntheticSpec, Traffic};
 pub use trace::{CapturedReplay, CapturedTrace, ReplaySpec};
-// Words of scenarios that parameters of this crate are made of.
+// Words of scenarios that occur in the parameters of this crate.
 pub use unrack_rack::{
     Arrivals, Blades, Collective, Operation, Organization, ParetoScale, Pattern, Replay, Scope, TimeOffsets,
 };

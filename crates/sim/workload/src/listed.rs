@@ -1,4 +1,4 @@
-//! Lists of messages with their times, open loop: flows from a file.
+//! Open-loop lists of messages with their times, such as flows from a file.
 
 use crate::error::WorkloadError;
 use crate::message::Message;
@@ -15,8 +15,9 @@ pub struct ListedMessages {
     next: usize,
 }
 
-/// Reads `src,dst,bytes,start_ns[,kind]`, a header and one message per line, in any order of columns; `kind` (read,
-/// write, rmw, flow) is `flow` if there is none. `start_ns` may have three decimals: whole picoseconds.
+/// Parses lines of `src,dst,bytes,start_ns[,kind]`: a header, and then one message per line. The columns may be in any
+/// order. `kind` is read, write, rmw or flow; without this column, it is `flow`. `start_ns` may have up to three
+/// decimals, so that times are whole picoseconds.
 ///
 /// # Errors
 /// If a column is missing, a line is not a message, or there is no message.
@@ -32,8 +33,8 @@ pub fn parse_csv(text: &str) -> Result<Vec<(Time, Message)>, WorkloadError> {
     }
 }
 
-/// Reads a time in nanoseconds with at most three decimals; `None` if it is anything else. A time that does not fit
-/// is [`Time::MAX`], which is after [`Time::END`].
+/// Parses a time in nanoseconds with at most three decimals. Returns `None` for anything else. A time that is too
+/// large becomes [`Time::MAX`], which is after [`Time::END`].
 fn parse_ns(text: &str) -> Option<Time> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
     if !are_digits(whole) || !are_digits(decimals) || decimals.len() > 3 {
@@ -78,7 +79,8 @@ impl Columns {
         let bad = || refuse(NUMBERS.into(), &format!("`{line}`"));
         let fields: Vec<&str> = line.split(',').map(str::trim).collect();
         let field = |place: usize| fields.get(place).copied().ok_or_else(bad);
-        // A whole number that is too large breaks the rule of its column.
+        // A whole number that is too large breaks the rule of its column rather than the rule that it must be a whole
+        // number.
         let number_at = |place, rule: Cow<'static, str>| {
             let field = field(place)?;
             let digits = field.strip_prefix('+').unwrap_or(field);
@@ -117,7 +119,7 @@ const STARTS: &str = "starts its messages within 106 days of simulated time (tim
 const HEADER: &str = "has the columns src,dst,bytes,start_ns";
 const KINDS: &str = "has the kinds read, write, rmw and flow";
 
-/// Returns the rule of the column `bytes`.
+/// Returns the rule of the column `bytes`, as text.
 fn sizes() -> String {
     format!("has messages of {}", bounds())
 }
@@ -130,7 +132,7 @@ impl ListedMessages {
     /// Creates a source of messages sorted by time, among `nodes` nodes.
     ///
     /// # Errors
-    /// If they are not sorted, or one is out of bounds.
+    /// If the messages are not sorted, or if one is out of bounds.
     pub fn new(messages: Arc<Vec<(Time, Message)>>, nodes: u32) -> Result<ListedMessages, WorkloadError> {
         let refuse = |rule: &'static str, value: String| Err(refusal(rule, value));
         let mut before = Time::ZERO;
@@ -199,7 +201,8 @@ mod tests {
             let text = format!("src,dst,bytes,start_ns\n0,1,2,3\n{row}\n");
             parse_csv(&text).unwrap_err().to_string()
         };
-        // Nanoseconds since 1970, which do and do not fit in 64 bits of picoseconds; and what fits in no 64 bits.
+        // Nanoseconds since 1970, some of which fit into 64 bits of picoseconds and some of which do not; and a number
+        // that does not fit into 64 bits at all.
         for start in ["9223372036854776", "1764450000000000000", "1764450000000000000.5", &"9".repeat(30)] {
             let said = refused(&format!("0,1,2,{start}"));
             assert!(said.contains("within 106 days") && said.contains("subtract the first"), "{said}");

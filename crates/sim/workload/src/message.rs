@@ -1,9 +1,9 @@
-//! Messages: one message is one thing that an application waits for.
+//! Messages. A message is one operation whose completion an application waits for.
 
-/// Number of a node in the rack, from 0 without gaps.
+/// Number of a node in the rack; numbers start from 0 and have no gaps.
 pub type NodeId = u32;
 
-/// Source and destination of something that is sent.
+/// Source and destination of a message or packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Endpoints {
     pub src: NodeId,
@@ -11,13 +11,13 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// Returns those of the answer.
+    /// Returns the endpoints of the answer.
     pub const fn reversed(self) -> Endpoints {
         Endpoints { src: self.dst, dst: self.src }
     }
 }
 
-/// Number of a message in the order of submission in a run, from 0 without gaps.
+/// Number of a message in the order of submission in a run; numbers start from 0 and have no gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(pub u32);
 
@@ -31,14 +31,14 @@ impl MessageId {
 /// Kind of a message, which decides when it is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// Request from `src` to `dst`, answered with `bytes` of data: complete when the data is at `src`.
+    /// Request from `src` to `dst` that is answered with `bytes` of data. It is complete when the data is at `src`.
     Read,
-    /// Data of `bytes` from `src` to `dst`: complete when the data is at `dst`.
+    /// Data of `bytes` from `src` to `dst`. It is complete when the data is at `dst`.
     Write,
-    /// Atomic read-modify-write: a request that carries its arguments, answered with `bytes`; complete when the answer
-    /// is at `src`.
+    /// Atomic read-modify-write: a request that carries its arguments and is answered with `bytes`. It is complete
+    /// when the answer is at `src`.
     Rmw,
-    /// Byte stream from `src` to `dst`: complete when the last byte is at `dst`.
+    /// Byte stream from `src` to `dst`. It is complete when the last byte is at `dst`.
     Flow,
 }
 
@@ -46,7 +46,7 @@ impl Kind {
     /// All kinds.
     pub const ALL: [Kind; 4] = [Kind::Read, Kind::Write, Kind::Rmw, Kind::Flow];
 
-    /// Returns the name in tables and JSON.
+    /// Returns the name used in tables and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Read => "read",
@@ -56,7 +56,7 @@ impl Kind {
         }
     }
 
-    /// Returns whether `dst` sends the data, on a request from `src`.
+    /// Returns whether `dst` sends the data, in answer to a request from `src`.
     pub const fn is_answered(self) -> bool {
         matches!(self, Kind::Read | Kind::Rmw)
     }
@@ -70,21 +70,21 @@ pub const RMW_REQUEST_BYTES: u32 = 24;
 /// Message between two nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message {
-    /// Node that asks: the compute side of a read or write.
+    /// Node that submits the message, which is the compute side of a read or write.
     pub src: NodeId,
-    /// Node that is asked.
+    /// Node to which the message is addressed.
     pub dst: NodeId,
     pub kind: Kind,
-    /// Bytes of the request of a read or rmw; 0 for the others.
+    /// Bytes of the request of a read or rmw; 0 for other kinds.
     pub request: u32,
-    /// Bytes of data: of the answer to a read or rmw, or carried by a write or flow. At least 1.
+    /// Bytes of data: of the answer for a read or rmw, and of the message for a write or flow. At least 1.
     pub bytes: u64,
-    /// Tag for the source alone, handed back to it on completion.
+    /// Tag for use by the source, which gets it back on completion.
     pub tag: u32,
 }
 
 impl Message {
-    /// Creates a read of `bytes`, with the request of [`READ_REQUEST_BYTES`].
+    /// Creates a read of `bytes` with a request of [`READ_REQUEST_BYTES`].
     pub const fn read(src: NodeId, dst: NodeId, bytes: u64) -> Message {
         Message { src, dst, kind: Kind::Read, request: READ_REQUEST_BYTES, bytes, tag: 0 }
     }
@@ -92,7 +92,7 @@ impl Message {
     pub const fn write(src: NodeId, dst: NodeId, bytes: u64) -> Message {
         Message { src, dst, kind: Kind::Write, request: 0, bytes, tag: 0 }
     }
-    /// Creates a read-modify-write answered with `bytes`, with the request of [`RMW_REQUEST_BYTES`].
+    /// Creates a read-modify-write that is answered with `bytes` and has a request of [`RMW_REQUEST_BYTES`].
     pub const fn rmw(src: NodeId, dst: NodeId, bytes: u64) -> Message {
         Message { src, dst, kind: Kind::Rmw, request: RMW_REQUEST_BYTES, bytes, tag: 0 }
     }
@@ -105,16 +105,16 @@ impl Message {
         Message { tag, ..self }
     }
 
-    /// Returns the node that submitted the message, and the other.
+    /// Returns the node that submitted the message, and the other node.
     pub const fn endpoints(&self) -> Endpoints {
         Endpoints { src: self.src, dst: self.dst }
     }
 
-    /// Returns the node whose link the data leaves by.
+    /// Returns the node that sends the data over its link.
     pub const fn data_src(&self) -> NodeId {
         if self.kind.is_answered() { self.dst } else { self.src }
     }
-    /// Returns the node whose link the data arrives by.
+    /// Returns the node that receives the data over its link.
     pub const fn data_dst(&self) -> NodeId {
         if self.kind.is_answered() { self.src } else { self.dst }
     }

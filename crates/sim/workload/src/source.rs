@@ -1,49 +1,49 @@
-//! Contract between a source of messages and their carrier.
+//! Interface between a source of messages and their carrier.
 //!
-//! A source is a set of *actors* (a host that draws arrivals, a thread of a replayed program), each a number of the
-//! source's own choosing. An actor sleeps until a time it chose; woken, it submits messages and chooses the next time.
-//! An open-loop source ignores completions; a closed-loop one lets an actor sleep until a message that it waits for is
-//! complete.
+//! A source is a set of *actors*, for example hosts that draw arrivals or threads of a replayed program. The source
+//! chooses a number for each of them. An actor sleeps until a time that it has chosen. When it wakes up, it submits
+//! messages and chooses the next time. An open-loop source ignores completions; in a closed-loop source, an actor also
+//! sleeps until a message that it waits for is complete.
 //!
-//! Order of calls: [`Source::start`] once; then [`Source::wake`] at each time asked for and [`Source::completed`] at
-//! each completion, in order of time, until nothing is left to do.
+//! The carrier calls [`Source::start`] once. It then calls [`Source::wake`] at each time that was requested and
+//! [`Source::completed`] at each completion, in order of time, until nothing is left to do.
 
 use crate::message::{Message, NodeId};
 use unrack_units::Time;
 
-/// Receiver of a source's messages and requests: implemented by the simulator (and by tests).
+/// Receiver of a source's messages and requests. The simulator implements it, and tests do.
 pub trait Outbox {
     /// Submits a message now.
     fn submit(&mut self, message: Message);
-    /// Asks for [`Source::wake`] with this actor at `at`, which is not in the past.
+    /// Requests a call of [`Source::wake`] with this actor at time `at`, which is not in the past.
     fn wake_at(&mut self, at: Time, actor: u32);
-    /// Asks for [`Source::wake`] when this has been computed. Where loads take no time, the wake comes `computing.time`
-    /// after `now`.
+    /// Requests a call of [`Source::wake`] when this computation is done. If loads take no time, the call comes
+    /// `computing.time` after `now`.
     fn compute(&mut self, now: Time, computing: Computing) {
         self.wake_at(now + computing.time, computing.actor);
     }
 }
 
-/// Computation that a node is to do.
+/// Computation that a node should do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Computing {
     pub actor: u32,
     pub node: NodeId,
-    /// Time on a core that never waits for memory.
+    /// Computing time on a core that never waits for memory.
     pub time: Time,
     pub loads: TaskLoads,
 }
 
-/// Loads of a task while it computes, of data that are not in the processor's own caches.
+/// Data that a task loads while it computes and that is not in the caches of the processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TaskLoads {
-    /// Bytes brought by messages, loaded sequentially.
+    /// Bytes that arrived in messages, loaded sequentially.
     pub came: u64,
     /// Other new bytes, loaded sequentially.
     pub fresh: u64,
-    /// Bytes loaded sequentially, the same ones each time.
+    /// Bytes that are the same each time, loaded sequentially.
     pub again: u64,
-    /// Number of lines loaded at random among the `among` bytes of such data that the node has.
+    /// Number of lines loaded at random addresses among the `among` bytes of such data on the node.
     pub scattered: u64,
     pub among: u64,
 }
@@ -57,14 +57,14 @@ impl TaskLoads {
 
 /// Source of messages.
 pub trait Source {
-    /// Starts the source; called once, at time zero.
+    /// Starts the source. It is called once, at time zero.
     fn start<O: Outbox>(&mut self, out: &mut O);
     /// Wakes an actor at the time that it asked for.
     fn wake<O: Outbox>(&mut self, actor: u32, now: Time, out: &mut O);
-    /// Notes that a message is complete.
+    /// Handles the completion of a message.
     fn completed<O: Outbox>(&mut self, message: &Message, now: Time, out: &mut O);
-    /// Returns the number of messages that it will submit in all, if it knows.
+    /// Returns the total number of messages that the source will submit, if it knows the number.
     fn total(&self) -> Option<u64>;
-    /// Returns whether nothing more will be submitted, whatever happens. Actors may still be asleep.
+    /// Returns whether the source will submit no more messages, whatever happens. Actors may still be asleep.
     fn is_exhausted(&self) -> bool;
 }

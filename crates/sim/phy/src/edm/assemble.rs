@@ -5,7 +5,7 @@ use super::layout::{ControlFields, G, HEAD, Kind, MS, MST, MT, N, Short, Start, 
 use super::message::{Body, MemoryMessage, RmwOperation, body_length, data_blocks};
 use crate::block::Block;
 
-/// Content of one or more memory blocks.
+/// Content of one or several memory blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     Notification(ControlFields),
@@ -13,24 +13,24 @@ pub enum Event {
     Message(MemoryMessage),
 }
 
-/// Reason why blocks make no message. Each spoils one message and no other.
+/// Reason why blocks do not make a message. Each error spoils only one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Malformed {
-    /// An invalid field, or a failed check, in a block with its own check: /MS/, /MST/, /N/, /G/.
+    /// A block with its own check (/MS/, /MST/, /N/, /G/) has an invalid field, or the check fails.
     Field,
-    /// A message begins before the previous one has ended.
+    /// A message begins before the previous message has ended.
     Unfinished,
-    /// A message ends before all its blocks are there.
+    /// A message ends before all its blocks have arrived.
     Short,
-    /// A message goes on after all its blocks are there.
+    /// A message continues after all its blocks have arrived.
     Long,
-    /// A block belongs to no message.
+    /// A block does not belong to any message.
     Stray,
     /// The check of a whole message fails.
     Check,
     /// A block of the message is damaged.
     Broken,
-    /// The switch ended the message, since its sender's link is damaged or silent; this link is sound.
+    /// The switch ended the message because its sender's link is damaged or silent. This link is sound.
     Marked,
 }
 
@@ -47,24 +47,25 @@ impl Malformed {
     ];
 }
 
-/// Assembler of the memory blocks of one line, which it takes in order.
+/// Assembler of the memory blocks of one line. It takes the blocks in order.
 #[derive(Debug, Clone, Default)]
 pub struct Assembler {
     open: Open,
     counts: [u64; Malformed::ALL.len()],
 }
 
-/// The open message, if there is one.
+/// State of the open message, if there is one.
 #[derive(Debug, Clone, Default)]
 struct Open {
-    /// Fields of its /MS/; `None` if no message is open.
+    /// Fields of its /MS/, or `None` if no message is open.
     start: Option<Start>,
-    /// Length of its body in bytes.
+    /// Length of its body, in bytes.
     length: usize,
-    /// Body of the message, followed by the remains of a longer one before it. It is written in place, since a copy
-    /// would have to wait for the words just written.
+    /// Body of the message, followed by the remains of a longer message before it. The body is written in place,
+    /// because a copy would have to wait for the words that were just written.
     body: Vec<u8>,
-    /// Data blocks received, and data blocks of the whole message; the latter is 0 if none is open.
+    /// Number of data blocks received, and number of data blocks in the whole message. The latter is 0 if no message
+    /// is open.
     came: usize,
     expected: usize,
     /// Bytes of the last block that belong to the next word.
@@ -73,7 +74,7 @@ struct Open {
 }
 
 impl Assembler {
-    /// Takes a memory block. Returns what it completes or spoils.
+    /// Handles a memory block. Returns the event that it completes, or the error by which it spoils a message.
     pub fn handle(&mut self, block: Block) -> Option<Result<Event, Malformed>> {
         let mut event = None;
         self.handle_all(&[block], |told| {
@@ -83,8 +84,8 @@ impl Assembler {
         event
     }
 
-    /// Takes memory blocks, and calls `tell` with what each completes or spoils. `tell` returns a buffer that is
-    /// reused for the next message's data; it may be empty.
+    /// Handles memory blocks, and reports the event or error that each of them causes. The callback returns a buffer,
+    /// possibly empty, which is reused for the data of the next message.
     #[inline]
     pub fn handle_all(
         &mut self,
@@ -111,7 +112,7 @@ impl Assembler {
         }
     }
 
-    /// Takes a block that is neither expected data nor a start or end.
+    /// Handles a block that is neither expected data nor a start or end.
     fn event(&mut self, block: Block) -> Result<Event, Malformed> {
         let payload = block.payload;
         let why = match block.block_type() {
@@ -123,12 +124,12 @@ impl Assembler {
         Err(self.count(why))
     }
 
-    /// Notes that a block of this line was lost: an open message is spoiled.
+    /// Records that a block of this line was lost, which spoils an open message.
     pub fn broken(&mut self) -> Option<Malformed> {
         self.close().map(|_| self.count(Malformed::Broken))
     }
 
-    /// Returns how often blocks made no message for this reason.
+    /// Returns how often blocks did not make a message for this reason.
     pub fn malformed(&self, kind: Malformed) -> u64 {
         self.counts[kind as usize]
     }
@@ -209,7 +210,7 @@ impl Assembler {
 }
 
 impl Open {
-    /// Takes the leading data blocks as far as they are expected. Returns their number.
+    /// Handles the leading data blocks, as far as data is expected. Returns their number.
     #[inline(always)]
     fn data(&mut self, blocks: &[Block]) -> usize {
         let (mut carried, mut check) = (self.carried, self.check); // in registers

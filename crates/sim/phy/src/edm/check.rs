@@ -1,17 +1,18 @@
-//! CRC-8 of x^8 + x^2 + x + 1, bits in the order of the line, from all ones (CRC-8/ROHC).
+//! CRC-8 with the polynomial x^8 + x^2 + x + 1, the bit order of the line, and an initial value of all ones
+//! (CRC-8/ROHC).
 //!
-//! A wrong bit on the line becomes up to three behind the descrambler: itself, and those 39 and 58 bits on (§49.2.10).
-//! The polynomial is (x + 1) times a primitive one of degree 7. So the check finds the error whichever of the three
-//! bits a message holds: one or three by the first factor, two by the second, since 19, 39 and 58 are no multiples of
-//! 127.
+//! A wrong bit on the line becomes up to three wrong bits behind the descrambler: the bit itself, and those 39 and 58
+//! bits later (§49.2.10). The polynomial is the product of (x + 1) and a primitive polynomial of degree 7. Therefore
+//! the check finds the error whichever of the three bits are in a message: the first factor finds one or three, and
+//! the second finds two, because 19, 39 and 58 are not multiples of 127.
 //!
-//! The period of 127 makes the check fast, too: modulo the polynomial, x^127 is 1. So the remainder of a message fits
-//! in a ring of 127 bits, in which one more block is a rotation by 64 and an addition. Only the end of a message uses
-//! tables.
+//! The period of 127 also makes the check fast: modulo the polynomial, x^127 is 1. Therefore the remainder of a
+//! message fits into a ring of 127 bits, and another block takes a rotation by 64 and an addition. Only the end of a
+//! message needs tables.
 
-/// `TABLES[k][b]`: remainder of byte b followed by k bytes of zeros.
+/// `TABLES[k][b]`: remainder of byte b followed by k zero bytes.
 const TABLES: [[u8; 256]; 16] = tables();
-/// The polynomial, lowest bit first.
+/// The polynomial, with the lowest bit first.
 const POLYNOMIAL: u8 = 0xe0;
 
 const fn tables() -> [[u8; 256]; 16] {
@@ -34,8 +35,8 @@ const fn tables() -> [[u8; 256]; 16] {
     tables
 }
 
-/// Remainder of the blocks so far modulo x^127 + 1: bit n of `last` stands for x^(63 - n), of `before` for x^(127 -
-/// n).
+/// Remainder of the blocks so far modulo x^127 + 1. Bit n of `last` stands for x^(63 - n), and bit n of `before` for
+/// x^(127 - n).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Check {
     before: u64,
@@ -49,32 +50,33 @@ impl Default for Check {
 }
 
 impl Check {
-    /// State before the first block: it adds ones to the block's first byte, as CRC-8/ROHC prescribes.
+    /// State before the first block. It inverts the bits of the first byte, as CRC-8/ROHC prescribes.
     pub(crate) const START: Check = Check { before: 0xff << 1, last: 0 };
 
     /// Adds a block.
     #[inline]
     pub(crate) fn block(self, payload: u64) -> Check {
         let Check { before, last } = self;
-        // x^(127 - n) times x^64 is x^(64 - n): the ring's bit n + 63.
+        // x^(127 - n) times x^64 is x^(64 - n), which is bit n + 63 of the ring.
         Check { before: last ^ before << 63, last: payload ^ before >> 1 }
     }
 
-    /// Returns the last block, whose top byte is free, with the check in it.
+    /// Returns the last block with the check in its top byte, which must be free.
     #[inline]
     pub(crate) fn close(self, payload: u64) -> u64 {
         let Check { before, last } = self.block(payload);
-        // The check covers the bytes before it, one byte less than the block.
+        // The check covers the bytes before it, which are one byte less than the block.
         let of_last = last.to_le_bytes()[..7].iter().rev().zip(&TABLES).fold(0, look_up);
         let of_before = before.to_le_bytes().iter().rev().zip(&TABLES[7..]).fold(0, look_up);
-        // The ring's part of the last byte, which the check has to cancel.
+        // Part of the ring in the last byte, which the check has to cancel.
         let carried = (last ^ payload).to_le_bytes()[7];
         payload | u64::from(of_last ^ of_before ^ carried) << 56
     }
 
-    /// Returns the last block with a check that is wrong in every bit: the switch's mark of a message that was damaged
-    /// before the switch, not behind it. A wrong bit of a line does not look like a mark, nor do all three bits that
-    /// it becomes: their number is odd, and a mark's is even. Of pairs of them, one in 127 does.
+    /// Returns the last block with a check that is wrong in every bit. With this mark, the switch shows that a message
+    /// was damaged before the switch and not after it. A wrong bit of a line does not look like a mark, and neither do
+    /// all three bits that it becomes, because their number is odd while that of a mark is even. Of the pairs of these
+    /// bits, one in 127 looks like a mark.
     pub(crate) fn mark(self, payload: u64) -> u64 {
         self.close(payload) ^ 0xff << 56
     }
@@ -92,8 +94,8 @@ impl Check {
 
     #[inline]
     fn left(self) -> u8 {
-        // Modulo the polynomial, x^64 is x^4 + x + 1: `before`, multiplied by it, is added to `last`. So are the bits
-        // that the shifts push out of the word.
+        // Modulo the polynomial, x^64 is x^4 + x + 1. Therefore `before` is multiplied by that and added to `last`,
+        // and so are the bits that the shifts push out of the word.
         let times_x64 = |word: u64| word ^ word >> 1 ^ word >> 4;
         let Check { before, last } = self;
         let word = last ^ times_x64(before) ^ times_x64(before << 63 ^ before << 60);
@@ -110,15 +112,15 @@ fn look_up(left: u8, (byte, table): (&u8, &[u8; 256])) -> u8 {
 mod tests {
     use super::*;
 
-    /// "123456789" gives 0xd0: the check value of CRC-8/ROHC in the catalogue of parametrised CRC algorithms
-    /// (G. Cook), and of RFC 3095 §5.9.1's CRC.
+    /// The result for "123456789" is 0xd0, the check value of CRC-8/ROHC in the catalogue of parametrised CRC
+    /// algorithms (G. Cook), which is the CRC of RFC 3095 §5.9.1.
     #[test]
     fn the_published_check_value() {
         let first = Check::START.block(u64::from_le_bytes(*b"12345678"));
         assert_eq!(TABLES[0][usize::from(first.left() ^ b'9')], 0xd0);
     }
 
-    /// Compares the ring with the definition, a bit at a time.
+    /// The ring gives the same result as the definition, computed bit by bit.
     #[test]
     fn any_number_of_blocks() {
         let (mut random, mut check, mut left) = (1_u64, Check::START, 0xff_u8);

@@ -1,8 +1,9 @@
-//! The receiving end of [`mux`](super::mux): memory blocks out, and frames put together again.
+//! Receiving end of [`mux`](super::mux): it separates memory blocks from frames, and restores the frames.
 //!
-//! The decoder and the MAC need a frame's blocks one after the other. So they are kept until the frame's last one has
-//! arrived, and then given in consecutive cycles; in all others the decoder gets idle (§3.2, §3.2.3). Blocks between
-//! frames that are not idle, such as fault reports, are passed on while no frame is.
+//! The decoder and the MAC need the blocks of a frame one directly after the other. Therefore the blocks are kept
+//! until the last block of the frame has arrived, and are then passed on in consecutive cycles. In all other cycles
+//! the decoder gets idle blocks (§3.2, §3.2.3). Blocks between frames that are not idle, such as fault reports, are
+//! passed on when no frame is being passed on.
 
 use super::layout::TYPES;
 use super::mux::{MuxPolicy, opens_frame, opens_message};
@@ -10,36 +11,37 @@ use crate::block::{Block, DATA, types};
 use crate::mac::MAX_FRAME;
 use std::collections::VecDeque;
 
-/// The receiving end of a link.
+/// Receiving end of a link.
 #[derive(Debug, Clone)]
 pub struct Demux {
     policy: MuxPolicy,
     frame_open: bool,
     message_open: bool,
     memory_was_last: bool,
-    /// Blocks of frames that wait for the decoder, and below, how many of them belong to the open frame.
+    /// Blocks of frames that wait for the decoder. The next field is the number of those that belong to the open
+    /// frame.
     kept: VecDeque<Block>,
     unfinished: usize,
-    /// Whether something other than frames was on the line since the last frame ended.
+    /// Whether a block outside of frames has been on the line since the last frame ended.
     gap: bool,
     wrong: Wrong,
 }
 
-/// Counts of blocks that no sender sends.
+/// Counts of blocks that a correct sender never sends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wrong {
     /// Sync header 0 or 3.
     pub headers: u64,
     /// Block types that neither the standard nor EDM has.
     pub types: u64,
-    /// Data blocks while nothing is open, and ends of nothing.
+    /// Data blocks while neither a message nor a frame is open, and ends without a start.
     pub strays: u64,
-    /// Frames that did not end, or that exceed the longest frame.
+    /// Frames that did not end, or that are longer than the longest permitted frame.
     pub frames: u64,
 }
 
 impl Wrong {
-    /// Returns whether any were counted: such a link is disabled (§3.3).
+    /// Returns whether any such block was counted. If so, the link is disabled (§3.3).
     pub fn any(&self) -> bool {
         *self != Wrong::default()
     }
@@ -49,12 +51,12 @@ impl Wrong {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryBlock {
     Block(Block),
-    /// A block was lost: an open message is spoiled.
+    /// A block was lost, so that an open message is spoiled.
     Broken,
 }
 
 impl MemoryBlock {
-    /// Returns whether it is a control block of this type.
+    /// Returns whether this is a control block of type `kind`.
     pub fn is_of_type(self, kind: u8) -> bool {
         matches!(self, MemoryBlock::Block(block) if block.block_type() == Some(kind))
     }
@@ -67,7 +69,7 @@ pub struct Received {
     pub to_decoder: Block,
 }
 
-/// Blocks of the longest frame: start, contents with FCS, end.
+/// Number of blocks in the longest frame: start, contents with FCS, end.
 const MOST: usize = 2 + (MAX_FRAME + 4).div_ceil(8);
 
 impl Demux {
@@ -85,12 +87,12 @@ impl Demux {
         }
     }
 
-    /// Returns the counts of blocks that no sender sends.
+    /// Returns the counts of blocks that a correct sender never sends.
     pub fn wrong(&self) -> Wrong {
         self.wrong
     }
 
-    /// Returns the number of blocks that wait for their frame's end, or for blocks before them.
+    /// Returns the number of blocks that are kept because their frame has not ended, or because other blocks go first.
     pub fn kept(&self) -> usize {
         self.kept.len()
     }
@@ -101,7 +103,8 @@ impl Demux {
         Received { memory, to_decoder: self.give(passing) }
     }
 
-    /// Assigns a block to memory or to a frame; a block of the standard that is no part of a frame is handed back.
+    /// Assigns a block to memory or to a frame. A standard block that is not part of a frame is returned as the second
+    /// value.
     fn sort(&mut self, block: Block) -> (Option<MemoryBlock>, Block) {
         let idle = Block::IDLE;
         let Some(kind) = block.block_type() else {
@@ -131,7 +134,7 @@ impl Demux {
         (None, self.standard(block, kind))
     }
 
-    /// Assigns a data block, /D/ or /MD/: see [`mux`](super::mux).
+    /// Assigns a data block, which is /D/ or /MD/; see [`mux`](super::mux).
     fn data(&mut self, block: Block) -> Option<MemoryBlock> {
         let is_memorys = match (self.frame_open, self.message_open) {
             (true, true) => self.policy == MuxPolicy::Strict || !self.memory_was_last,
@@ -151,7 +154,7 @@ impl Demux {
         None
     }
 
-    /// Takes a block of the standard's encoder, and hands it back if it is no part of a frame.
+    /// Handles a block from the standard's encoder, and returns it if it is not part of a frame.
     fn standard(&mut self, block: Block, kind: u8) -> Block {
         let was_open = self.frame_open;
         self.frame_open = opens_frame(block, was_open);
@@ -188,7 +191,7 @@ impl Demux {
         self.unfinished += 1;
     }
 
-    /// Handles a lost block, which may have been of the open frame or of the open message.
+    /// Handles a lost block, which may have belonged to the open frame or to the open message.
     fn lost(&mut self) -> Option<MemoryBlock> {
         if self.frame_open {
             self.spoil();
@@ -197,7 +200,7 @@ impl Demux {
         was_open.then_some(MemoryBlock::Broken)
     }
 
-    /// Drops the open frame, which will never be complete.
+    /// Drops the open frame, because it will never be complete.
     fn spoil(&mut self) {
         self.wrong.frames += 1;
         self.frame_open = false;

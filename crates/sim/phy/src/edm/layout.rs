@@ -1,5 +1,5 @@
-//! Layout of EDM's control blocks, bit by bit. The paper names the fields and the widths of three (§3.1.4: destination
-//! 9 bits, message id 8, size 16); their positions and everything else are our choice.
+//! Bit layout of EDM's control blocks. The paper names the fields and the widths of three of them (§3.1.4: destination
+//! 9 bits, message id 8, size 16). Their positions and everything else are our choice.
 //!
 //! Bit 0 is the first on the line. Bits without a name are zero; a receiver refuses a block in which they are not.
 //!
@@ -15,19 +15,19 @@
 //! | 48..56 | body, byte 0 | " | " | 0 |
 //! | 56..64 | body, byte 1 | check | check | check |
 //!
-//! - **node** is the other end, as the reader needs it: to the switch, the destination; to a host, the source. The
-//!   switch sets it in what it buffers (RREQ, RMWREQ, /G/). Messages that go over a circuit (WREQ, RRES) are not changed
-//!   (§3.2.2), so their sender writes its own number. Therefore nine bits suffice, and no block names both ends. In /N/
-//!   and /G/ it is the message's destination.
-//! - **size**: in an RREQ, the bytes to read; in a WREQ or RRES, the bytes in this chunk; in an RMWREQ, the opcode. In
-//!   /N/ the bytes of the message, in /G/ the bytes allowed now.
-//! - **body**: address (8 bytes) of a request, then operands or data. Two bytes are in /MS/, eight in each /MD/, up to
-//!   six in /MT/: n words take n + 1 blocks. /MD/ is a data block (§3.2).
-//! - **check**: CRC-8 over all payload bits of the message; `check` gives the reasons for this polynomial.
+//! - **node** is the other end as seen by the reader of the block: the destination for the switch, and the source for
+//!   a host. The switch sets it in blocks that it buffers (RREQ, RMWREQ, /G/). Messages that go over a circuit (WREQ,
+//!   RRES) are not changed (§3.2.2), therefore their sender writes its own number. In this way nine bits suffice, and
+//!   no block names both ends. In /N/ and /G/, node is the destination of the message.
+//! - **size** is the number of bytes to read in an RREQ, the number of bytes in this chunk in a WREQ or RRES, and the
+//!   opcode in an RMWREQ. In /N/ it is the number of bytes of the message, and in /G/ the number of bytes allowed now.
+//! - **body** is the address of a request (8 bytes), followed by operands or data. Two of its bytes are in /MS/, eight
+//!   in each /MD/, and up to six in /MT/, so that n words take n + 1 blocks. /MD/ is a data block (§3.2).
+//! - **check** is a CRC-8 over all payload bits of the message; `check` gives the reasons for this polynomial.
 //!
-//! The types are unused by the standard, any two differ in four bits, and each differs from every type of the standard
-//! in at least two. So a wrong bit on the line, of which at most one image falls into the eight bits, does not turn
-//! one type into another.
+//! The standard does not use these types. Any two of them differ in four bits, and each differs from every type of the
+//! standard in at least two bits. Because at most one image of a wrong bit on the line falls into these eight bits,
+//! the error does not turn one type into another.
 
 use super::check::Check;
 use crate::block::Block;
@@ -40,9 +40,9 @@ pub const G: u8 = 0xd1;
 /// Block types of all control blocks of EDM.
 pub const TYPES: [u8; 5] = [MS, MT, MST, N, G];
 
-/// Number of nodes: nine bits name one.
+/// Number of nodes, which is the number of values of nine bits.
 pub const NODES: u16 = 512;
-/// Bytes of a body in /MS/, and below, most bytes of a body in /MT/.
+/// Number of body bytes in /MS/. The next constant is the maximum number of body bytes in /MT/.
 pub const HEAD: usize = 2;
 pub const TAIL: usize = 6;
 
@@ -62,7 +62,7 @@ pub enum Kind {
 impl Kind {
     const ALL: [Kind; 4] = [Kind::Read, Kind::Write, Kind::Modify, Kind::Response];
 
-    /// Returns the name in the paper.
+    /// Returns the name that the paper uses.
     pub fn name(self) -> &'static str {
         ["RREQ", "WREQ", "RMWREQ", "RRES"][self as usize]
     }
@@ -82,7 +82,8 @@ pub struct Start {
 /// Fields of /N/ or /G/.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ControlFields {
-    /// Kind of the message that it is about: without it, a node's own writes and its answers could have the same name.
+    /// Kind of the message that the block is about. Without it, a write of a node and an answer of that node could
+    /// have the same name.
     pub kind: Kind,
     pub node: u16,
     pub id: u8,
@@ -92,17 +93,18 @@ pub struct ControlFields {
 /// Content of /MST/.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Short {
-    /// An RREQ of 1 to 256 bytes, from a multiple of 64 below 64 MiB.
+    /// An RREQ of 1 to 256 bytes, whose address is a multiple of 64 below 64 MiB.
     Read { node: u16, id: u8, bytes: u16, address: u32 },
     /// An RRES of up to three bytes.
     Response { node: u16, id: u8, last: bool, length: u8, data: [u8; 3] },
 }
 
-/// Limits of an RREQ in /MST/: bytes, first address too large, and alignment of the address.
+/// Limits of an RREQ in /MST/: the maximum number of bytes, the first address that is too large, and the alignment of
+/// the address.
 pub const SHORT_BYTES: u64 = 1 << 8;
 pub const SHORT_ADDRESS: u64 = 1 << 26;
 pub const SHORT_ALIGN: u64 = 64;
-/// Most bytes of data of an RRES in /MST/.
+/// Maximum number of data bytes of an RRES in /MST/.
 pub const SHORT_DATA: usize = 3;
 
 fn bits(payload: u64, at: u32, width: u32) -> u64 {
@@ -130,7 +132,7 @@ impl Start {
         Block::control(common(MS, self.node, self.id) | fields | head)
     }
 
-    /// Parses the payload of /MS/; `None` if unused bits are set.
+    /// Parses the payload of /MS/. Returns `None` if unused bits are set.
     pub fn parse(payload: u64) -> Option<Start> {
         let start = Start {
             kind: Kind::ALL[bits(payload, 8, 2) as usize],
@@ -145,14 +147,14 @@ impl Start {
 }
 
 impl ControlFields {
-    /// Returns the block of type `kind`, /N/ or /G/.
+    /// Returns the block of type `kind`, which is /N/ or /G/.
     pub fn block(&self, kind: u8) -> Block {
         let fields = (self.kind as u64) << 8 | u64::from(self.size) << 28;
         let fields = common(kind, self.node, self.id) | fields;
         Block::control(Check::START.close(fields))
     }
 
-    /// Parses the payload of /N/ or /G/; `None` if the check fails or unused bits are set.
+    /// Parses the payload of /N/ or /G/. Returns `None` if the check fails or unused bits are set.
     pub fn parse(payload: u64) -> Option<ControlFields> {
         let is_whole = Check::START.block(payload).holds();
         let unused = bits(payload, 10, 1) | bits(payload, 44, 12);
@@ -184,7 +186,8 @@ impl Short {
         Block::control(Check::START.close(payload))
     }
 
-    /// Parses the payload of /MST/; `None` if the check fails, unused bits are set, or the kind has no short form.
+    /// Parses the payload of /MST/. Returns `None` if the check fails, unused bits are set, or the kind has no short
+    /// form.
     pub fn parse(payload: u64) -> Option<Short> {
         let (node, id, last) = (node_of(payload), id_of(payload), bits(payload, 10, 1) == 1);
         if !Check::START.block(payload).holds() {

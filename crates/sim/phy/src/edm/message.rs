@@ -1,4 +1,4 @@
-//! Memory messages (§2.3) as blocks.
+//! Memory messages (§2.3) and their encoding as blocks.
 
 use super::check::Check;
 use super::layout::{
@@ -6,10 +6,10 @@ use super::layout::{
 };
 use crate::block::Block;
 
-/// A message, or the part of one that one grant allowed.
+/// A message, or the part of a message that one grant allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryMessage {
-    /// Number of the other end: see [`layout`](super::layout).
+    /// Number of the other end; see [`layout`](super::layout).
     pub node: u16,
     pub id: u8,
     pub body: Body,
@@ -19,16 +19,16 @@ pub struct MemoryMessage {
 pub enum Body {
     /// RREQ: a request for 1 to 65,535 bytes.
     Read { address: u64, bytes: u16 },
-    /// WREQ: a chunk with an address of its own, so that the receiver need not remember the chunks before.
+    /// WREQ: a chunk. Each chunk has an address, so that the receiver need not remember the chunks before it.
     Write { address: u64, last: bool, data: Vec<u8> },
     /// RMWREQ: an atomic operation.
     Modify { address: u64, operation: RmwOperation },
-    /// RRES: a chunk; without data, NULL.
+    /// RRES: a chunk of the answer. Without data, it is NULL.
     Response { last: bool, data: Vec<u8> },
 }
 
 impl Body {
-    /// Returns the data of a write or a response; empty for other messages.
+    /// Returns the data of a write or a response, and no bytes for other messages.
     #[inline]
     pub fn into_data(self) -> Vec<u8> {
         match self {
@@ -38,19 +38,19 @@ impl Body {
     }
 }
 
-/// Operation of an RMWREQ on the 64-bit word at its address, in one step (§3.2.1).
+/// Operation of an RMWREQ on the 64-bit word at its address. It is atomic (§3.2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RmwOperation {
-    /// Stores `new` if the word is `expected`. The answer is one byte: 1 if it did.
+    /// Stores `new` if the word equals `expected`. The answer is one byte, which is 1 if the word was stored.
     CompareSwap { expected: u64, new: u64 },
-    /// Adds to the word. The answer is the word before.
+    /// Adds `addend` to the word. The answer is the previous word.
     FetchAdd { addend: u64 },
-    /// Stores a word. The answer is the word before.
+    /// Stores `new`. The answer is the previous word.
     Swap { new: u64 },
 }
 
 impl RmwOperation {
-    /// Returns the opcode, which is in the size field of /MS/.
+    /// Returns the opcode, which takes the place of the size in /MS/.
     pub fn opcode(&self) -> u16 {
         match self {
             RmwOperation::CompareSwap { .. } => 0,
@@ -77,7 +77,8 @@ impl RmwOperation {
         })
     }
 
-    /// Returns the bytes of the RRES, which the switch needs to know (§3.1.1); `None` for an unknown opcode.
+    /// Returns the number of bytes in the RRES, which the switch needs to know (§3.1.1). Returns `None` for an unknown
+    /// opcode.
     pub fn response_bytes(opcode: u16) -> Option<u16> {
         match opcode {
             0 => Some(1),
@@ -97,7 +98,7 @@ impl RmwOperation {
     }
 }
 
-/// Returns the bytes of the body of a message with this start; `None` if the start is invalid.
+/// Returns the number of bytes in the body of a message with this start, or `None` if the start is invalid.
 pub fn body_length(start: &Start) -> Option<usize> {
     match start.kind {
         Kind::Read => (start.last && start.size > 0).then_some(8),
@@ -128,18 +129,18 @@ impl MemoryMessage {
         }
     }
 
-    /// Adds the blocks of the message: a single one if it fits into the short form.
+    /// Adds the blocks of the message to `blocks`. It is a single block if the message fits into the short form.
     ///
     /// # Panics
-    /// If it has more than 65,535 bytes of data, or a write has none.
+    /// If the message has more than 65,535 bytes of data, or is a write without data.
     pub fn blocks(&self, blocks: &mut impl Extend<Block>) {
         if let Some(short) = self.short() {
             return blocks.extend([short.block()]);
         }
         let (size, last, front, data) = self.parts();
-        // The body is the front (address and operands, whole words), then the data. /MS/ takes the first two bytes of
-        // the body. The block that takes the last six bytes of the front also takes the first two of the data, so the
-        // other data are in step with blocks.
+        // The body is the front (address and operands, which are whole words), followed by the data. /MS/ takes the
+        // first two bytes of the body. The block that takes the last six bytes of the front also takes the first two
+        // bytes of the data, so that the rest of the data is aligned with blocks.
         let (of_data, rest) = match data.split_first_chunk::<HEAD>() {
             Some((first, rest)) => (u16::from_le_bytes(*first), rest),
             None => (word(data) as u16, &[][..]),
@@ -157,7 +158,7 @@ impl MemoryMessage {
         for two in front.windows(2) {
             blocks.extend([checked(two[0] >> 16 | two[1] << 48)]);
         }
-        // Six bytes of the front are left. With data, they begin a block; without, they are the tail.
+        // Six bytes of the front are left. If there is data, they begin a block; otherwise they are the tail.
         let mut tail = front.last().map_or(0, |last| last >> 16);
         if !data.is_empty() {
             if !front.is_empty() {
@@ -197,7 +198,7 @@ impl MemoryMessage {
         }
     }
 
-    /// Returns the size in /MS/, whether it is the last chunk, the front of the body, and the data.
+    /// Returns the size for /MS/, whether this is the last chunk, the front of the body, and the data.
     #[inline]
     fn parts(&self) -> (u16, bool, Front, &[u8]) {
         let size = |data: &[u8]| u16::try_from(data.len()).expect("a chunk has at most 65,535 bytes");
@@ -216,7 +217,7 @@ impl MemoryMessage {
     }
 }
 
-/// Front of a body: address and operands.
+/// Front of a body: the address and the operands.
 #[derive(Debug, Clone, Copy)]
 struct Front {
     words: [u64; 3],
@@ -232,7 +233,7 @@ impl Front {
     }
 }
 
-/// Returns up to seven bytes as the low ones of a word.
+/// Returns up to seven bytes as the low bytes of a word.
 fn word(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }

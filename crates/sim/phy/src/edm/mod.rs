@@ -4,8 +4,8 @@
 //! |---|---|
 //! | [`layout`] | every bit of the control blocks |
 //! | [`message`] | RREQ, WREQ, RMWREQ, RRES as blocks |
-//! | [`assemble`] | blocks back to messages; malformed ones counted by kind |
-//! | [`mux`] | memory blocks and a frame's on one line: pre-emption (§3.2.3) |
+//! | [`assemble`] | blocks assembled into messages; malformed messages are counted by kind |
+//! | [`mux`] | the blocks of memory and of a frame on one line: pre-emption (§3.2.3) |
 //! | [`demux`] | memory blocks and frames separated again |
 
 pub mod assemble;

@@ -1,37 +1,40 @@
-//! Multiplexer of memory blocks and a frame's blocks on one line, one block per cycle (§3.2.3).
+//! Multiplexer of memory blocks and the blocks of a frame on one line, one block per cycle (§3.2.3).
 //!
-//! The bits of a data block do not tell /MD/ from /D/; the order does. While a message and a frame are both open, a
-//! link that is [`MuxPolicy::Fair`] takes turns, memory after each block of the frame and the frame after each of
-//! memory's; one that is [`MuxPolicy::Strict`] finishes the message first. Both ends of a link have one policy. If it is
-//! memory's turn and it has no block (a message on its way through the switch has gaps), an idle block fills the turn.
-//! (Our choice: the paper does not say how a receiver tells them apart.)
+//! The bits of a data block do not show whether it is /MD/ or /D/; its position does. While a message and a frame are
+//! both open, the two take turns on a link that is [`MuxPolicy::Fair`]: memory follows each block of the frame, and
+//! the frame follows each block of memory. A link that is [`MuxPolicy::Strict`] finishes the message first. Both ends
+//! of a link have the same policy. If it is memory's turn but memory has no block, an idle block fills the turn; this
+//! happens because a message on its way through the switch has gaps. (This is our choice, because the paper does not
+//! specify how a receiver distinguishes the two.)
 //!
-//! When memory goes first, the frame's block waits in the buffer, and the encoder is held up. That takes four cycles,
-//! so the buffer never has more than four blocks. An idle block between frames is not held up but replaced.
+//! When memory goes first, the block of the frame waits in the buffer, and the encoder is stopped. Stopping takes four
+//! cycles, so the buffer never holds more than four blocks. An idle block between frames does not wait; the memory
+//! block replaces it.
 
 use super::layout::{MS, MT};
 use crate::block::{Block, types};
 use std::collections::VecDeque;
 
-/// Cycles until the MAC's sender stops, and so the number of blocks that the buffer must hold.
+/// Number of cycles until the MAC's sender stops, and therefore the number of blocks that the buffer must be able to
+/// hold.
 pub const BACK_PRESSURE: usize = 4;
 
-/// Order of memory and frames when both have a block.
+/// Order of memory and frames if both have a block to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MuxPolicy {
-    /// Turns: each gets half of the line.
+    /// The two take turns, so that each gets half of the line.
     #[default]
     Fair,
-    /// Memory first.
+    /// Memory goes first.
     Strict,
 }
 
-/// The sending end of a link.
+/// Sending end of a link.
 #[derive(Debug, Clone)]
 pub struct Mux {
     policy: MuxPolicy,
     buffer: VecDeque<Block>,
-    /// Bit n: the encoder gives no block n cycles from now.
+    /// Bit n is set if the encoder gives no block n cycles from now.
     held_up: u8,
     frame_open: bool,
     message_open: bool,
@@ -59,7 +62,7 @@ impl Mux {
         }
     }
 
-    /// Returns whether the encoder gives a block in the coming cycle. If so, it must.
+    /// Returns whether the encoder gives a block in the next cycle. If the result is `true`, it must give one.
     pub fn takes_frame_block(&self) -> bool {
         self.held_up & 1 == 0
     }
@@ -69,10 +72,11 @@ impl Mux {
         self.buffer.len()
     }
 
-    /// Processes one cycle: the encoder's block, if it gives one, and the next memory block, if there is one.
+    /// Processes one cycle. `frame` is the block of the encoder, if it gives one, and `memory` the next memory block,
+    /// if there is one.
     ///
     /// # Panics
-    /// If the encoder gives a block while held up, or gives none while it must.
+    /// If the encoder gives a block although it is stopped, or gives none although it must.
     pub fn tick(&mut self, frame: Option<Block>, memory: Option<Block>) -> Sent {
         assert_eq!(frame.is_some(), self.takes_frame_block(), "the encoder keeps to the back-pressure");
         self.held_up >>= 1;
@@ -108,12 +112,12 @@ impl Mux {
     }
 }
 
-/// Returns whether a frame is open after this block of the encoder.
+/// Returns whether a frame is open after this block from the encoder.
 pub(super) fn opens_frame(block: Block, was_open: bool) -> bool {
     match block.block_type() {
         None => was_open,
         Some(types::START_0 | types::START_4 | types::ORDERED_START) => true,
-        // An error within a frame does not end it: figure 49-16.
+        // An error within a frame does not end the frame: figure 49-16.
         Some(types::CONTROLS) => was_open && block == Block::ERROR,
         Some(_) => false,
     }

@@ -4,10 +4,10 @@ use super::{FCS, MAX_FRAME, MIN_FRAME};
 use crate::pcs::code::Class;
 use crate::pcs::column::{Column, START, TERMINATE};
 
-/// Reason why received columns make no frame.
+/// Reason why received columns are not a valid frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameError {
-    /// A column other than data came before the end of the frame.
+    /// A column other than data arrived before the end of the frame.
     Broken,
     /// The start-of-frame delimiter is not at the end of the preamble.
     Preamble,
@@ -19,19 +19,19 @@ pub enum FrameError {
 /// Extractor of frames from columns.
 #[derive(Debug, Clone)]
 pub struct Deframer {
-    /// Bytes since the start character, with it, so that the contents are aligned. Bytes beyond `length` are old.
+    /// Bytes from the start character on; including it keeps the contents aligned. Bytes beyond `length` are old.
     bytes: Box<[u8; ROOM]>,
     length: usize,
     open: bool,
 }
 
-/// Bytes of the preamble with the start character and the delimiter.
+/// Bytes of the preamble, including the start character and the delimiter.
 const PREAMBLE: usize = 8;
 const DELIMITER: u8 = 0xd5;
 const MOST: usize = PREAMBLE + MAX_FRAME + FCS;
-/// Room for the longest frame and some bytes more: a frame that does not fit is too long.
+/// Room for the longest frame and a few more bytes. A frame that does not fit is too long.
 const ROOM: usize = (MOST + 16).next_multiple_of(8);
-/// CRC-32 of a frame with a correct FCS.
+/// CRC-32 over a frame with a correct FCS.
 const RESIDUE: u32 = 0x2144_df1c;
 
 impl Default for Deframer {
@@ -41,8 +41,8 @@ impl Default for Deframer {
 }
 
 impl Deframer {
-    /// Returns the frame that ends in this column, without preamble and FCS, or why it is none. If a frame starts in
-    /// the column while another is open, the result is about the open one.
+    /// Returns the frame that ends in this column, without preamble and FCS, or the reason why it is not valid. If a
+    /// frame starts in the column while another one is open, the result is about the open one.
     #[inline]
     pub fn handle(&mut self, column: Column) -> Option<Result<&[u8], FrameError>> {
         let class = match column.control {
@@ -57,7 +57,7 @@ impl Deframer {
         self.handle_class(class, column)
     }
 
-    /// Does what [`Deframer::handle`] does, for a column whose class is known.
+    /// Does the same as [`Deframer::handle`] for a column whose class is known.
     #[inline(always)]
     pub(crate) fn handle_class(&mut self, class: Class, column: Column) -> Option<Result<&[u8], FrameError>> {
         let was_open = self.open;
@@ -85,7 +85,7 @@ impl Deframer {
         }
     }
 
-    /// Returns the room for the words of the data columns to come.
+    /// Returns the room for the words of the following data columns.
     #[inline]
     pub(crate) fn room(&mut self) -> &mut [[u8; 8]] {
         if !self.open {
@@ -94,14 +94,14 @@ impl Deframer {
         self.bytes.get_mut(self.length..).unwrap_or_default().as_chunks_mut().0
     }
 
-    /// Notes that the first `words` words of the room were filled.
+    /// Records that the first `words` words of the room were filled.
     #[inline]
     pub(crate) fn fill(&mut self, words: usize) {
         self.length += 8 * words;
     }
 
-    /// Appends the first `count` bytes of a word, if there is room. All eight are written, which takes no longer than
-    /// one.
+    /// Appends the first `count` bytes of a word if there is room. It writes all eight bytes, because that takes no
+    /// longer than one byte.
     #[inline]
     fn add(&mut self, bytes: u64, count: usize) {
         if let Some(room) = self.bytes.get_mut(self.length..).and_then(<[u8]>::first_chunk_mut) {
@@ -129,7 +129,7 @@ impl Deframer {
     }
 }
 
-/// Returns whether a frame starts in this lane, with only data behind it.
+/// Returns whether a frame starts in this lane and only data follows in the column.
 #[inline]
 fn is_start(column: Column, lane: usize) -> bool {
     column.control >> lane == 1 && column.lane(lane) == START

@@ -7,21 +7,21 @@ use crate::pcs::column::{Column, Columns, IDLE, TERMINATE};
 const PREAMBLE: u64 = 0xd555_5555_5555_55fb;
 const IDLES: u64 = Column::IDLE.data;
 
-/// Maker of one sender's columns: frames start in lane 0 or 4, and gaps are twelve characters on average, by the
-/// deficit idle count (§46.3.1.4).
+/// Conversion of one sender's frames to columns. Frames start in lane 0 or 4, and gaps are twelve characters long on
+/// average, by the deficit idle count (§46.3.1.4).
 #[derive(Debug, Clone, Default)]
 pub struct Framer {
-    /// Whether the next frame starts in lane 4, behind four idle characters.
+    /// Whether the next frame starts in lane 4, after four idle characters.
     in_lane_4: bool,
-    /// Characters by which gaps were shorter than twelve, in sum: 0 to 3.
+    /// Total number of characters by which gaps were shorter than twelve: 0 to 3.
     deficit: usize,
 }
 
 impl Framer {
-    /// Adds the columns of a frame: preamble, contents, padding, FCS, end, and as many idle columns of the gap as the
-    /// next frame must wait for.
+    /// Adds the columns of a frame: preamble, contents, padding, FCS, end, and the idle columns of the gap for which
+    /// the next frame must wait.
     ///
-    /// `contents` begin with the destination address and have no FCS.
+    /// `contents` begin with the destination address and do not include the FCS.
     #[inline(always)]
     pub fn frame(&mut self, contents: &[u8], columns: &mut impl Columns) {
         let mut padded = [0; MIN_FRAME];
@@ -55,10 +55,11 @@ impl Framer {
         } else {
             columns.column(Column { data: PREAMBLE, control: 0x01 });
         }
-        // If the frame starts in lane 4, words begin after four bytes: no column depends on the one before.
+        // If the frame starts in lane 4, words begin after four bytes. In this way, no column depends on the one
+        // before.
         let (words, rest) = words.as_chunks::<8>();
         columns.data(words.iter().map(|word| u64::from_le_bytes(*word)));
-        // The rest are the upper bytes of the last eight.
+        // The remaining bytes are the upper bytes of the last eight.
         let last = u64::from_le_bytes(*contents.last_chunk::<8>().expect("it is padded"));
         let tail = u128::from(last) >> (8 * (8 - rest.len())) | u128::from(fcs) << (8 * rest.len());
         self.end(tail, rest.len() + FCS, columns);
@@ -86,7 +87,7 @@ impl Framer {
         };
         let left = gap - (8 - length);
         columns.column(last);
-        // At most fifteen characters of the gap are left: one idle column at most.
+        // At most fifteen characters of the gap are left, which is at most one idle column.
         if left >= 8 {
             columns.column(Column::IDLE);
         }

@@ -6,12 +6,12 @@ mod framer;
 pub use deframer::{Deframer, FrameError};
 pub use framer::Framer;
 
-/// Length of the shortest frame in bytes, without its FCS: a MAC pads to it (§4.2.3.3).
+/// Length of the shortest frame in bytes, without its FCS. A MAC pads shorter frames to this length (§4.2.3.3).
 pub const MIN_FRAME: usize = 60;
-/// Length of the longest accepted frame in bytes, without its FCS: the usual jumbo frame of 9000 B of payload, its
-/// header and tags.
+/// Length of the longest accepted frame in bytes, without its FCS: the usual jumbo frame with 9000 B of payload, plus
+/// its header and tags.
 pub const MAX_FRAME: usize = 9022;
 /// Length of the frame check sequence in bytes.
 pub const FCS: usize = 4;
-/// Characters between frames, on average, with the terminating one (§46.3.1.4).
+/// Average number of characters between frames, including the terminating character (§46.3.1.4).
 pub const GAP: usize = 12;

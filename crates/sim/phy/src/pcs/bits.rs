@@ -1,8 +1,8 @@
-//! Blocks as the bits of a line: sync header first, low bit first, eight bits to a byte.
+//! Blocks as the bits of a line: sync header first, low bit first, and eight bits in a byte.
 
 use crate::block::Block;
 
-/// Converter of blocks to the bytes of a line; it holds the bits that do not fill a byte yet.
+/// Conversion of blocks to the bytes of a line. It keeps the bits that do not fill a byte yet.
 #[derive(Debug, Clone, Default)]
 pub struct Line {
     bits: u128,
@@ -10,7 +10,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Adds a block (already scrambled), and writes the bytes that it completes.
+    /// Adds a block, which must be scrambled already, and writes the bytes that it completes.
     pub fn send(&mut self, block: Block, line: &mut Vec<u8>) {
         self.bits |= (u128::from(block.payload) << 2 | u128::from(block.header & 3)) << self.count;
         self.count += 66;
@@ -20,7 +20,7 @@ impl Line {
         self.count %= 8;
     }
 
-    /// Writes the remaining bits, filled up with zeros.
+    /// Writes the remaining bits, padded with zeros to a whole byte.
     pub fn finish(self, line: &mut Vec<u8>) {
         if self.count > 0 {
             line.push(self.bits as u8);

@@ -1,5 +1,5 @@
-//! Columns to blocks and back (figure 49-7), one at a time. Unused bits are zero when sent, and ignored when
-//! received (§49.2.4.3).
+//! Conversion of columns to blocks and back (figure 49-7), one at a time. Unused bits are zero when sent and ignored
+//! when received (§49.2.4.3).
 
 use super::column::{Column, IDLE, LOW_POWER, SEQUENCE, SIGNAL, START, TERMINATE};
 use crate::block::{Block, DATA, types};
@@ -21,7 +21,7 @@ const RESERVED: [(u8, u8); 6] =
 /// Code of an error character.
 const ERROR_CODE: u64 = 0x1e;
 
-/// Returns the block of a column; an error block if the standard has none for it.
+/// Returns the block of a column, or an error block if the standard has no block for the column.
 #[inline(always)]
 pub fn encode(column: Column) -> (Class, Block) {
     if column.control == 0 {
@@ -45,20 +45,20 @@ pub fn encode(column: Column) -> (Class, Block) {
     encode_rest(column).unwrap_or((Class::Error, Block::ERROR))
 }
 
-/// End of a frame in lane 0, and idle characters behind it.
+/// End of a frame in lane 0, followed by idle characters.
 const ENDED: u64 = Column::IDLE.data & !0xff | TERMINATE as u64;
 
-/// Four idle characters, and the start of a frame.
+/// Four idle characters, followed by the start of a frame.
 const STARTED_4: u64 = Column::IDLE.data >> 32 | (START as u64) << 32;
 const UP_TO_START_4: u64 = 0xff_ffff_ffff;
 
-/// Returns the bits of all lanes before this one, which is at most 7.
+/// Returns the bits of all lanes below this one, which is at most 7.
 #[inline]
 fn below(lane: usize) -> u64 {
     (1 << (8 * lane)) - 1
 }
 
-/// Encodes columns with control characters, other than those that every frame has.
+/// Encodes columns with control characters that do not occur in every frame.
 #[inline(never)]
 fn encode_rest(column: Column) -> Option<(Class, Block)> {
     let is_start = |lane: usize| column.is_control(lane) && column.lane(lane) == START;
@@ -120,7 +120,7 @@ fn codes(column: Column, lanes: std::ops::Range<usize>, at: usize) -> Option<u64
     Some(fields)
 }
 
-/// Returns the code of a control character (table 49-1). An error character has none: §49.2.13.2.3 sends it as
+/// Returns the code of a control character (table 49-1). An error character has none, because §49.2.13.2.3 sends it as
 /// [`Block::ERROR`].
 fn code_of(character: u8) -> Option<u8> {
     match character {
@@ -130,7 +130,7 @@ fn code_of(character: u8) -> Option<u8> {
     }
 }
 
-/// Lane in which a frame ends, by block type; 8 for types without an end.
+/// Lane in which a frame ends, by block type; 8 for types that do not end a frame.
 const END_LANES: [u8; 256] = {
     let mut lanes = [8; 256];
     let mut lane = 0;
@@ -141,7 +141,7 @@ const END_LANES: [u8; 256] = {
     lanes
 };
 
-/// Returns the column of a block; an error column if it is no block of the standard.
+/// Returns the column of a block, or an error column if it is not a block of the standard.
 #[inline(always)]
 pub fn decode(block: Block) -> (Class, Column) {
     if block.header == DATA {
@@ -165,7 +165,7 @@ pub fn decode(block: Block) -> (Class, Column) {
     decode_rest(block).unwrap_or((Class::Error, Column::ERROR))
 }
 
-/// Decodes control blocks, other than those that every frame has.
+/// Decodes control blocks that do not occur in every frame.
 #[inline(never)]
 fn decode_rest(block: Block) -> Option<(Class, Column)> {
     let payload = block.payload;
@@ -201,7 +201,7 @@ fn decode_rest(block: Block) -> Option<(Class, Column)> {
     }
 }
 
-/// Returns the first character of the ordered set with the code in the low four bits.
+/// Returns the first character of the ordered set whose code is in the low four bits.
 fn set_of(bits: u64) -> Option<u64> {
     match bits & 0xf {
         0x0 => Some(u64::from(SEQUENCE)),
@@ -210,7 +210,7 @@ fn set_of(bits: u64) -> Option<u64> {
     }
 }
 
-/// Returns the characters of the codes at the low end of `bits`, in their lanes.
+/// Returns the characters of the codes in the low bits of `bits`, placed in their lanes.
 fn characters(bits: u64, lanes: std::ops::Range<usize>) -> Option<u64> {
     let codes = bits & ((1 << (7 * lanes.len())) - 1);
     if codes == 0 {
@@ -233,7 +233,7 @@ fn character_of(code: u64) -> Option<u8> {
     match code {
         0 => Some(IDLE),
         6 => Some(LOW_POWER),
-        // A valid code, but a block that has it is an error: §49.2.13.2.3.
+        // The code is valid, but a block that contains it is an error: §49.2.13.2.3.
         ERROR_CODE => None,
         other => RESERVED.iter().find(|(_, code)| u64::from(*code) == other).map(|(character, _)| *character),
     }

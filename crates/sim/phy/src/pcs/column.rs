@@ -1,10 +1,11 @@
-//! Columns: eight characters of the media-independent interface, two transfers of XGMII or 25GMII (clause 46).
+//! Columns of eight characters of the media-independent interface, which are two transfers of XGMII or 25GMII (clause
+//! 46).
 
 /// Idle character.
 pub const IDLE: u8 = 0x07;
 /// Low power idle character.
 pub const LOW_POWER: u8 = 0x06;
-/// Start of a frame: it takes the place of the first byte of the preamble.
+/// Start of a frame, which takes the place of the first byte of the preamble.
 pub const START: u8 = 0xfb;
 /// End of a frame.
 pub const TERMINATE: u8 = 0xfd;
@@ -15,7 +16,7 @@ pub const SEQUENCE: u8 = 0x9c;
 /// Start of a signal ordered set.
 pub const SIGNAL: u8 = 0x5c;
 
-/// A column. Byte n of `data` is lane n; bit n of `control` is set if it is a control character.
+/// A column. Byte n of `data` is lane n. Bit n of `control` is set if that byte is a control character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Column {
     pub data: u64,
@@ -25,7 +26,7 @@ pub struct Column {
 impl Column {
     pub const IDLE: Column = Column { data: 0x0707_0707_0707_0707, control: 0xff };
     pub const ERROR: Column = Column { data: 0xfefe_fefe_fefe_fefe, control: 0xff };
-    /// Local fault, twice (§46.3.4): a receiver's output while it has no blocks.
+    /// Local fault, twice (§46.3.4), which is a receiver's output while it has no blocks.
     pub const LOCAL_FAULT: Column = Column { data: 0x0100_009c_0100_009c, control: 0x11 };
 
     /// Returns a column of eight data bytes.
@@ -44,12 +45,12 @@ impl Column {
     }
 }
 
-/// Receiver of columns.
+/// Consumer of columns.
 pub trait Columns {
-    /// Takes a column.
+    /// Handles a column.
     fn column(&mut self, column: Column);
 
-    /// Takes data columns with these words.
+    /// Handles data columns with these words.
     fn data(&mut self, words: impl ExactSizeIterator<Item = u64>) {
         words.for_each(|word| self.column(Column::data(word)));
     }

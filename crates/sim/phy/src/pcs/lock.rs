@@ -1,17 +1,17 @@
 //! Search for the boundaries of blocks: the lock state diagram (figure 49-14).
 //!
-//! Sync headers are checked in windows of 64. Without lock, a window without a bad header gives lock, and the first
-//! bad header skips a bit. With lock, the sixteenth bad header of a window ends it.
+//! Sync headers are checked in windows of 64. Without lock, the first bad header skips a bit, and a window without a
+//! bad header establishes the lock. With lock, the sixteenth bad header in a window ends the lock.
 
 use super::scramble::Descrambler;
 use crate::block::Block;
 
-/// Sync headers in a window.
+/// Number of sync headers in a window.
 pub const WINDOW: u32 = 64;
-/// Bad sync headers in a window that end a lock.
+/// Number of bad sync headers in a window that ends a lock.
 pub const BAD: u32 = 16;
 
-/// Converter of a line's bits to descrambled blocks, which it gives while it is locked.
+/// Conversion of a line's bits to descrambled blocks, which it outputs while it is locked.
 #[derive(Debug, Clone, Default)]
 pub struct BlockSync {
     bits: u128,
@@ -33,13 +33,13 @@ impl BlockSync {
         BlockSync::default()
     }
 
-    /// Takes eight bits, and calls `tell` with the blocks that they complete, also those with a bad header.
+    /// Handles eight bits, and reports the blocks that they complete, including those with a bad header.
     #[inline]
     pub fn handle_byte(&mut self, byte: u8, tell: impl FnMut(Block)) {
         self.handle_bits(u64::from(byte), 8, tell);
     }
 
-    /// Takes the low `count` bits, at most 62, of a word whose other bits are zero; see [`BlockSync::handle_byte`].
+    /// Handles the low `count` bits, at most 62, of a word whose other bits are zero; see [`BlockSync::handle_byte`].
     #[inline]
     pub fn handle_bits(&mut self, bits: u64, count: u32, mut tell: impl FnMut(Block)) {
         debug_assert!(count <= 62 && bits >> count == 0);
@@ -60,12 +60,12 @@ impl BlockSync {
         }
     }
 
-    /// Returns whether it is locked.
+    /// Returns whether the synchronizer is locked.
     pub fn is_locked(&self) -> bool {
         self.locked
     }
 
-    /// Returns the number of bits skipped in search of a lock.
+    /// Returns the number of bits that were skipped in search of a lock.
     pub fn slips(&self) -> u64 {
         self.slips
     }
@@ -88,7 +88,7 @@ impl BlockSync {
         }
     }
 
-    /// Steps figure 49-14 by one header. Returns whether to skip a bit.
+    /// Advances the state of figure 49-14 by one header. Returns whether to skip a bit.
     fn look(&mut self, is_good: bool) -> bool {
         self.seen += 1;
         self.bad += u32::from(!is_good);

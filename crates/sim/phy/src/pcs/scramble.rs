@@ -1,20 +1,21 @@
-//! The self-synchronizing scrambler x^58 + x^39 + 1 (§49.2.6) and its inverse, 64 bits at a time.
+//! The self-synchronizing scrambler x^58 + x^39 + 1 (§49.2.6) and its inverse, for 64 bits at a time.
 //!
-//! Bit i of the output is s(i) = d(i) + s(i-39) + s(i-58). For 64 bits, the terms from the block before are known at
-//! once; their sums are then added 39 and 58 places on within the block, and no further, since twice 39 is past its
-//! end. That is six operations in a row for a block, and no more than eight in all. A form of twice the degree (x^116
-//! + x^78 + 1) has three in a row but sixteen in all, which is slower as soon as other work is done beside it.
+//! Bit i of the output is s(i) = d(i) + s(i-39) + s(i-58). For 64 bits, the terms from the previous block are known at
+//! once. Their sums are then added 39 and 58 places later within the block, and no further, because twice 39 is beyond
+//! its end. This takes six dependent operations for a block, and no more than eight in all. A form of twice the degree
+//! (x^116 + x^78 + 1) has three dependent operations but sixteen in all, and is therefore slower as soon as other work
+//! is done at the same time.
 //!
 //! Sync headers are not scrambled, and the state is never reset.
 
-/// Scrambler of the sender.
+/// Scrambler of a sender.
 #[derive(Debug, Clone)]
 pub struct Scrambler {
     /// The previous block, scrambled.
     before: u64,
 }
 
-/// Descrambler of the receiver: correct from the second block on, wherever it starts.
+/// Descrambler of a receiver. Wherever it starts, it is correct from the second block on.
 #[derive(Debug, Clone)]
 pub struct Descrambler {
     before: u64,
@@ -27,7 +28,7 @@ impl Default for Scrambler {
 }
 
 impl Scrambler {
-    /// Returns a scrambler that has sent `before`, of which the first six bits have no effect any more.
+    /// Returns a scrambler that has just sent `before`. The first six bits of that block have no effect any more.
     pub const fn after(before: u64) -> Scrambler {
         Scrambler { before }
     }
@@ -48,7 +49,7 @@ impl Default for Descrambler {
 }
 
 impl Descrambler {
-    /// Returns a descrambler that has received `before`.
+    /// Returns a descrambler that has just received `before`.
     pub const fn after(before: u64) -> Descrambler {
         Descrambler { before }
     }

@@ -1,10 +1,10 @@
-//! Checks of the order of blocks: the transmit and receive state diagrams (figures 49-16 and 49-17).
+//! Checks of the order of blocks, by the transmit and receive state diagrams (figures 49-16 and 49-17).
 
 use super::code::{self, Class};
 use super::column::Column;
 use crate::block::Block;
 
-/// States of both diagrams, named by the last block; `Init` is the state before any.
+/// States of both diagrams, named by the last block. `Init` is the state before the first block.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum State {
     #[default]
@@ -15,7 +15,7 @@ pub(crate) enum State {
     Error,
 }
 
-/// Encoder of columns to blocks; a column that cannot follow becomes an error block.
+/// Encoder of columns to blocks. A column that may not follow the previous one becomes an error block.
 #[derive(Debug, Clone)]
 pub struct Encoder {
     state: State,
@@ -28,7 +28,7 @@ impl Default for Encoder {
 }
 
 impl Encoder {
-    /// Returns whether a data column becomes a block of the same data, and leaves the state unchanged.
+    /// Returns whether a data column becomes a block with the same data and leaves the state unchanged.
     #[inline]
     pub(crate) fn is_in_frame(&self) -> bool {
         self.state == State::Data
@@ -49,14 +49,15 @@ impl Encoder {
     }
 }
 
-/// Decoder of blocks to columns; a block that cannot follow, or is invalid, becomes an error column.
+/// Decoder of blocks to columns. A block that is invalid, or that may not follow the previous one, becomes an error
+/// column.
 ///
-/// Figure 49-17 looks one block ahead: a frame has ended only if the next block can follow an end. So a column is
-/// returned one call after its block went in.
+/// Figure 49-17 looks ahead by one block, because a frame has ended only if the next block may follow an end.
+/// Therefore a column is returned one call after its block was passed in.
 #[derive(Debug, Clone)]
 pub struct Decoder {
     state: State,
-    /// Column of the last block, not returned yet.
+    /// Column of the last block, which was not returned yet.
     held: Column,
     held_class: Class,
     errors: u64,
@@ -69,7 +70,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Takes a block, and returns the column of the block *before* it; at first a local fault.
+    /// Handles a block, and returns the column of the block *before* it. The first result is a local fault.
     #[inline(always)]
     pub fn decode(&mut self, block: Block) -> Column {
         let (class, column) = code::decode(block);
@@ -90,7 +91,7 @@ impl Decoder {
     }
 }
 
-/// Returns the state that a block of this class leads to. An end counts only if it `ends_well`.
+/// Returns the state that follows `state` after a block of this class. An end counts only if it `ends_well`.
 #[inline]
 pub(crate) fn next(state: State, class: Class, ends_well: bool) -> State {
     let in_frame = matches!(state, State::Data | State::Error);

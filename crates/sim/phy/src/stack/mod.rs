@@ -1,4 +1,4 @@
-//! Network stacks of host and switch (§3.2.1, §3.2.2), a PCS cycle at a time.
+//! Network stacks of host and switch (§3.2.1, §3.2.2), simulated one PCS cycle at a time.
 //!
 //! | module | |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | [`switch`] | notifications, the scheduler, circuits |
 //! | [`testbed`] | nodes, links, and one switch or two, in one clock |
 //!
-//! Durations of steps are those of [`unrack_protocol::edm::steps`], and the scheduler is that of the simulator.
-//! Between two steps there are queues, whose entries carry the cycle from which on they may go.
+//! The durations of steps are those of [`unrack_protocol::edm::steps`], and the scheduler is that of the simulator.
+//! Between two steps there are queues, each entry of which contains the cycle from which on it may leave.
 
 pub mod host;
 mod outbox;

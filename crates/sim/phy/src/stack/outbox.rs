@@ -1,10 +1,10 @@
-//! Queues to a line: control and data, without a message inside another.
+//! Queues to a line, for control and for data. A message never begins inside another message.
 
 use crate::block::Block;
 use crate::edm::layout::{MS, MT};
 use std::collections::VecDeque;
 
-/// The two queues of a host to its line. Entries carry the cycle from which on they may go.
+/// The two queues from a host to its line. Each entry contains the cycle from which on it may leave.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Outbox {
     control: VecDeque<(u64, Block)>,
@@ -12,28 +12,28 @@ pub(super) struct Outbox {
     order: Order,
 }
 
-/// Queue of a block.
+/// Queue from which a block comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Queue {
     Control,
     Data,
 }
 
-/// Choice between the two queues. A single-block message goes ahead of data, also between the blocks of a message; a
-/// block that begins a message waits until none is open.
+/// Choice between the two queues. A single-block message goes before data, even between the blocks of a message. A
+/// block that begins a longer message waits until no message is open.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Order {
-    /// Queue that has begun a message on the line.
+    /// Queue that has an open message on the line.
     open: Option<Queue>,
 }
 
 impl Outbox {
-    /// Adds control blocks that may go from cycle `from` on, one after the other.
+    /// Adds control blocks that may leave one after the other from cycle `from` on.
     pub(super) fn control(&mut self, from: u64, blocks: impl IntoIterator<Item = Block>) {
         self.control.extend(blocks.into_iter().map(|block| (from, block)));
     }
 
-    /// Adds data blocks that may go from cycle `from` on, one after the other.
+    /// Adds data blocks that may leave one after the other from cycle `from` on.
     pub(super) fn data(&mut self, from: u64, blocks: impl IntoIterator<Item = Block>) {
         self.data.extend(blocks.into_iter().map(|block| (from, block)));
     }
@@ -43,12 +43,12 @@ impl Outbox {
         self.control.is_empty() && self.data.is_empty()
     }
 
-    /// Returns the block that may go now.
+    /// Returns the block that may leave now.
     pub(super) fn offer(&self, now: u64) -> Option<Block> {
         self.next(now).map(|(block, _)| block)
     }
 
-    /// Removes the offered block, which went.
+    /// Removes the offered block, because it has left.
     pub(super) fn took(&mut self, now: u64) {
         let (block, queue) = self.next(now).expect("only what was offered is taken");
         match queue {
@@ -63,7 +63,7 @@ impl Outbox {
     }
 }
 
-/// Returns the head of a queue, if it may go now.
+/// Returns the head of a queue if it may leave now.
 pub(super) fn due(queue: &VecDeque<(u64, Block)>, now: u64) -> Option<Block> {
     queue.front().filter(|(from, _)| *from <= now).map(|(_, block)| *block)
 }
@@ -77,7 +77,7 @@ impl Order {
         control.map(|block| (block, Queue::Control)).or(data.map(|block| (block, Queue::Data)))
     }
 
-    /// Notes that a block of this queue went.
+    /// Records that a block of this queue has left.
     pub(super) fn went(&mut self, block: Block, queue: Queue) {
         match block.block_type() {
             Some(MS) => self.open = Some(queue),

@@ -1,9 +1,9 @@
-//! The stack of a switch (§3.2.2): blocks from a port are classified by type; notifications and requests wait for the
-//! scheduler; data goes over the circuit that its grant set up.
+//! Network stack of a switch (§3.2.2). Blocks that arrive at a port are classified by type: notifications and requests
+//! wait for the scheduler, and data crosses the circuit that its grant has set up.
 //!
-//! It matches the hardware (`rtl/edm/switch.sv`). The data of a port crosses in one queue, and a port sends the data
-//! of other ports in turns of messages. Demands enter the scheduler one per cycle, the ports in turn, and none while
-//! an iteration ends.
+//! The behaviour matches that of the hardware (`rtl/edm/switch.sv`). The data of a port crosses the switch in one
+//! queue, and a port sends the data of the other ports in turn, one message at a time. One demand enters the scheduler
+//! per cycle, with the ports in turn, but none while an iteration ends.
 
 use super::outbox::{Order, Queue, due};
 use crate::block::Block;
@@ -16,99 +16,99 @@ use std::collections::VecDeque;
 use unrack_protocol::edm::{Demand, Grant, GrantPolicy, Scheduler, SchedulerConfig, scheduler, steps};
 use unrack_units::Time;
 
-/// A switch's parameters.
+/// Parameters of a switch.
 #[derive(Debug, Clone, Copy)]
 pub struct SwitchConfig {
     pub ports: u16,
-    /// Most bytes that one grant allows.
+    /// Maximum number of bytes that one grant allows.
     pub chunk: u16,
     pub policy: GrantPolicy,
-    /// Period of the PCS clock, also that of the scheduler: on the testbed both are on one FPGA (§4.1).
+    /// Period of the PCS clock. It is also that of the scheduler, because on the testbed both are on one FPGA (§4.1).
     pub cycle: Time,
-    /// Whether the scheduler counts the time that control blocks take of links (decision 4). The hardware does not.
+    /// Whether the scheduler accounts for the link time that control blocks take (decision 4). The hardware does not.
     pub counts_control: bool,
 }
 
-/// Counts of traffic that a port should not have brought.
+/// Counts of traffic that a port should not have delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Violations {
-    /// Data without a grant, or beyond it.
+    /// Data without a grant, or more data than granted.
     pub ungranted: u64,
-    /// Notifications and requests for no node, for their own source, or without a size; and grants.
+    /// Notifications and requests that address no node or their own source, or that have no size; and all grants.
     pub senseless: u64,
-    /// Messages whose sender fell silent within them.
+    /// Messages whose sender fell silent in the middle.
     pub silent: u64,
 }
 
-/// A circuit that was granted and on which data is still expected.
+/// A circuit that was granted and over which data is still expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Circuit {
     pub dst: u16,
     pub bytes: u32,
 }
 
-/// A message that is partly over its circuit.
+/// A message that has crossed its circuit in part.
 #[derive(Debug, Clone, Copy)]
 struct Passing {
     dst: u16,
     /// Cycle of its last block.
     heard: u64,
-    /// Check of the part that has gone.
+    /// Check of the part that has crossed.
     check: Check,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Port {
     assembler: Assembler,
-    /// Circuits granted and not yet used up, in the order of their grants.
+    /// Circuits that are granted and not used up yet, in the order of their grants.
     circuits: VecDeque<Circuit>,
-    /// The data message under way.
+    /// Data message that is currently crossing.
     passing: Option<Passing>,
-    /// Data received: the cycle from which on it may go, its destination port, and the block.
+    /// Data received, as the cycle from which on it may leave, its destination port, and the block.
     forward: VecDeque<(u64, u16, Block)>,
-    /// Cycle in which one of them last left: at most one leaves per cycle.
+    /// Cycle in which one of these blocks last left, because at most one may leave per cycle.
     gave: Option<u64>,
-    /// Demands received, with the cycle from which on the scheduler may take them.
+    /// Demands received, each with the cycle from which on the scheduler may take it.
     demands: VecDeque<(u64, Demand)>,
     /// Grants and requests that are to leave.
     control: VecDeque<(u64, Block)>,
     order: Order,
-    /// Port whose data last left through this one, and whether a message of it is still open.
+    /// Port whose data last left through this port, and whether a message of that port is still open.
     from: usize,
     is_within: bool,
-    /// Whether it showed damage (§3.3): then nothing is taken from it any more.
+    /// Whether the port showed damage (§3.3). If so, everything that arrives from it is ignored.
     disabled: bool,
 }
 
-/// A message that waits in the scheduler.
+/// A message that waits in the scheduler for grants.
 #[derive(Debug, Clone)]
 struct Waiting {
     id: u8,
     kind: Kind,
-    /// The request that serves as the first grant.
+    /// The request that serves as the first grant of its answer.
     request: Option<MemoryMessage>,
 }
 
-/// The stack of one switch.
+/// Network stack of one switch.
 #[derive(Debug, Clone)]
 pub struct SwitchStack {
     config: SwitchConfig,
     ports: Vec<Port>,
     scheduler: Scheduler,
-    /// Demand that enters the scheduler in the next cycle, and below, the port of the last such demand.
+    /// Demand that enters the scheduler in the next cycle. The next field is the port of the last such demand.
     entering: Option<Demand>,
     turn: usize,
-    /// Last cycle of the last iteration, in which no demand enters.
+    /// Last cycle of the latest iteration, in which no demand enters.
     ends: Option<u64>,
     waiting: Vec<Option<Waiting>>,
     unused: Vec<u32>,
     grants: Vec<Grant>,
     violations: Violations,
-    /// Cycles after which a sender counts as silent: see [`SwitchStack::watch`].
+    /// Number of cycles after which a sender counts as silent; see [`SwitchStack::watch`].
     silence: Option<u64>,
 }
 
-/// Blocks of a chunk in addition to those of its bytes: start or end, and a write's address.
+/// Number of blocks of a chunk in addition to those of its bytes: the start or end, and the address of a write.
 const FRAMING_BLOCKS: u64 = 2;
 
 impl SwitchStack {
@@ -139,9 +139,9 @@ impl SwitchStack {
         }
     }
 
-    /// Ends messages from now on whose sender is silent within them for more than `silence` cycles, and marks all
-    /// messages that the switch ends, so that receivers do not blame their own link. A sender that has nothing but a
-    /// message and a frame to send is silent for one cycle at most. (The hardware does neither.)
+    /// From now on, ends messages whose sender has been silent in the middle for more than `silence` cycles. It also
+    /// marks all messages that the switch ends, so that receivers do not blame their own link. A sender that has only
+    /// a message and a frame to send is silent for at most one cycle. (The hardware does neither.)
     pub fn watch(&mut self, silence: u64) {
         self.silence = Some(silence);
     }
@@ -151,7 +151,7 @@ impl SwitchStack {
         self.leaving(now, port).map(|(block, ..)| block)
     }
 
-    /// Notes that the offered block left.
+    /// Records that the offered block has left.
     pub fn took(&mut self, now: u64, port: u16) {
         let (block, queue, from) = self.leaving(now, port).expect("only what was offered is taken");
         let leaves = &mut self.ports[usize::from(port)];
@@ -166,7 +166,7 @@ impl SwitchStack {
         self.ports[from].gave = Some(now);
     }
 
-    /// Returns the block to leave, its queue, and the port whose data it is, if it is data.
+    /// Returns the block that may leave, its queue, and, if it is data, the port from which it came.
     fn leaving(&self, now: u64, port: u16) -> Option<(Block, Queue, usize)> {
         let leaves = &self.ports[usize::from(port)];
         let head = |from: usize| {
@@ -180,12 +180,12 @@ impl SwitchStack {
         Some((block, queue, data.map_or(leaves.from, |(from, _)| from)))
     }
 
-    /// Returns the counts of traffic that ports should not have brought.
+    /// Returns the counts of traffic that ports should not have delivered.
     pub fn violations(&self) -> Violations {
         self.violations
     }
 
-    /// Returns the circuits granted to a source port and not yet used up.
+    /// Returns the circuits that are granted to a source port and not used up yet.
     pub fn circuits(&self, port: u16) -> impl Iterator<Item = Circuit> {
         self.ports[usize::from(port)].circuits.iter().copied()
     }
@@ -195,7 +195,7 @@ impl SwitchStack {
         self.ports.iter().flat_map(|from| &from.forward).filter(|(_, dst, _)| *dst == port).count()
     }
 
-    /// Takes a memory block of `port` in this cycle.
+    /// Handles a memory block that arrives at `port` in this cycle.
     pub fn handle(&mut self, now: u64, port: u16, memory: MemoryBlock) {
         let at = usize::from(port);
         if self.ports[at].disabled {
@@ -204,7 +204,8 @@ impl SwitchStack {
         let MemoryBlock::Block(block) = memory else {
             return self.disable(now, port);
         };
-        // Data that only passes is checked too: only its first receiver can tell whose link is damaged.
+        // Data that only crosses the switch is checked too, because only its first receiver can determine whose link
+        // is damaged.
         match self.ports[at].assembler.handle(block) {
             Some(Err(_)) => self.disable(now, port),
             event => {
@@ -217,7 +218,8 @@ impl SwitchStack {
         }
     }
 
-    /// Takes a port out of use whose link shows damage (§3.3). The message under way from it is ended as invalid.
+    /// Takes a port out of use because its link shows damage (§3.3). The message that is crossing from it is ended as
+    /// invalid.
     pub fn disable(&mut self, now: u64, port: u16) {
         self.ports[usize::from(port)].disabled = true;
         self.abandon(now, port);
@@ -228,7 +230,7 @@ impl SwitchStack {
         self.ports[usize::from(port)].disabled
     }
 
-    /// Ends a cycle, after all ports: demands become grants.
+    /// Ends a cycle, after all ports were handled: demands become grants.
     pub fn tick(&mut self, now: u64) {
         self.end_silent(now);
         let time = self.config.cycle * now;
@@ -275,7 +277,7 @@ impl SwitchStack {
         }
     }
 
-    /// Returns the port that a block goes to, if it is data for which there is a circuit.
+    /// Returns the port to which a block goes, if it is data for which there is a circuit.
     fn circuit(&mut self, now: u64, port: u16, block: Block) -> Option<u16> {
         let at = usize::from(port);
         let bytes = match block.block_type() {
@@ -318,8 +320,8 @@ impl SwitchStack {
         self.ports[usize::from(port)].forward.push_back((from, dst, block));
     }
 
-    /// Ends the message under way from this port with a check that cannot hold, so that nothing waits behind it and no
-    /// receiver takes it.
+    /// Ends the message that is crossing from this port with a check that cannot be valid, so that no message waits
+    /// behind it and no receiver accepts it.
     fn abandon(&mut self, now: u64, port: u16) {
         if let Some(Passing { dst, check, .. }) = self.ports[usize::from(port)].passing.take() {
             let end = u64::from(MT);
@@ -367,7 +369,7 @@ impl SwitchStack {
         token
     }
 
-    /// Sets up a circuit, and queues a /G/ block or the request that stands for it (§3.1.1 (4)).
+    /// Sets up a circuit, and queues a /G/ block or the request that serves as the grant (§3.1.1 (4)).
     fn grant(&mut self, grant: Grant) {
         let from = grant.at.as_ps().div_ceil(self.config.cycle.as_ps()) + steps::MAKE_GRANT;
         let kept = self.waiting[grant.token as usize].as_mut().expect("granted until its last");
@@ -388,7 +390,7 @@ impl SwitchStack {
     }
 }
 
-/// Returns the bytes of the answer to a request; `None` if the message is none.
+/// Returns the number of bytes of the answer to a request, or `None` if the message is not a request.
 fn answer_bytes(message: &MemoryMessage) -> Option<u32> {
     match &message.body {
         Body::Read { bytes, .. } => Some(u32::from(*bytes)),

@@ -1,7 +1,7 @@
-//! Nodes, links and a switch in one clock: the parts of figures 4 and 5 that are whole cycles.
+//! Nodes, links and a switch with one clock: those parts of figures 4 and 5 that take whole cycles.
 //!
-//! A block takes [`steps::PCS_CYCLES`] in each PCS. PMA, transceivers and propagation are not whole cycles: they are
-//! added to the sum afterwards, as in table 1, or given as `wire` cycles.
+//! A block takes [`steps::PCS_CYCLES`] in each PCS. PMA, transceivers and propagation do not take whole cycles. They
+//! are either added to the sum afterwards, as in table 1, or given as `wire` cycles.
 
 use super::{HostConfig, HostStack, SwitchConfig, SwitchStack, host::MemoryController};
 use crate::block::Block;
@@ -13,7 +13,7 @@ use unrack_protocol::edm::steps;
 #[derive(Debug, Clone)]
 struct Sender {
     mux: Mux,
-    /// Blocks that the encoder has to send; after them, idle.
+    /// Blocks that the encoder has to send; when there are none, it sends idle blocks.
     frames: VecDeque<Block>,
     line: VecDeque<Block>,
 }
@@ -25,16 +25,16 @@ pub struct Crossing {
     /// Index in [`Testbed::stars`].
     pub star: u8,
     pub node: u16,
-    /// Whether it went from the node to the switch.
+    /// Whether it was sent by the node to the switch.
     pub up: bool,
     pub block: Block,
 }
 
-/// A memory that stores what was written, and records the writes.
+/// Memory that stores the data written to it and records the writes.
 #[derive(Debug, Clone, Default)]
 pub struct RecordingMemory {
     bytes: BTreeMap<u64, u8>,
-    /// Writes that came: (address, bytes, first, at).
+    /// Writes that arrived, as (address, bytes, first, at).
     pub writes: Vec<(u64, usize, u64, u64)>,
 }
 
@@ -48,24 +48,24 @@ pub struct SwitchedLinks {
     demux_down: Vec<Demux>,
     is_cut: Vec<bool>,
     is_dead: bool,
-    /// Blocks that the decoders of nodes, and below, of the switch's ports, got in the last cycle.
+    /// Blocks that the decoders of the nodes got in the last cycle. The next field has those of the switch's ports.
     pub to_node: Vec<Block>,
     pub to_port: Vec<Block>,
 }
 
-/// Nodes with one switch, or two (§3.3).
+/// Nodes with one switch or two switches (§3.3).
 #[derive(Debug, Clone)]
 pub struct Testbed {
     now: u64,
     pub hosts: Vec<HostStack>,
     pub memory: Vec<RecordingMemory>,
-    /// Switches with their links, one for each line of a node.
+    /// Switches with their links: one switch for each line of a node.
     pub stars: Vec<SwitchedLinks>,
-    /// Blocks other than idle that left multiplexers; recorded if it is `Some`.
+    /// Blocks other than idle that left multiplexers, which are recorded if this is `Some`.
     pub crossings: Option<Vec<Crossing>>,
 }
 
-/// A receiver's view of a line without a signal: a block without a sync header.
+/// Block without a valid sync header, which is what a receiver sees on a line without a signal.
 const DARK: Block = Block { header: 0, payload: 0 };
 
 impl Sender {
@@ -77,7 +77,8 @@ impl Sender {
         }
     }
 
-    /// Processes one cycle. Returns whether memory's block went, the block sent, and the block that left the far end.
+    /// Processes one cycle. Returns whether the memory block was sent, the block that was sent, and the block that
+    /// left the far end.
     fn tick(&mut self, memory: Option<Block>) -> (bool, Block, Block) {
         let frame = self.mux.takes_frame_block().then(|| self.frames.pop_front().unwrap_or(Block::IDLE));
         let sent = self.mux.tick(frame, memory);
@@ -113,7 +114,7 @@ impl SwitchedLinks {
         self.down[usize::from(node)].frames.extend(blocks);
     }
 
-    /// Returns whether the encoders of a node, and of its port, give a block in the coming cycle.
+    /// Returns, for a node and for its port of the switch, whether the encoder gives a block in the next cycle.
     pub fn takes_frame_blocks(&self, node: u16) -> [bool; 2] {
         let node = usize::from(node);
         [&self.up[node], &self.down[node]].map(|sender| sender.mux.takes_frame_block())
@@ -129,12 +130,12 @@ impl SwitchedLinks {
         replace_newest(&mut self.down[usize::from(node)], replace);
     }
 
-    /// Cuts a node's link: from now on neither end hears the other, and blocks under way are lost.
+    /// Cuts a node's link. From now on neither end receives anything from the other, and blocks on the link are lost.
     pub fn cut(&mut self, node: u16) {
         self.is_cut[usize::from(node)] = true;
     }
 
-    /// Stops the switch for good.
+    /// Stops the switch permanently.
     pub fn kill(&mut self) {
         self.is_dead = true;
         self.is_cut.fill(true);
@@ -159,13 +160,13 @@ fn replace_newest(sender: &mut Sender, replace: impl FnOnce(Block) -> Block) {
 }
 
 impl Testbed {
-    /// Returns nodes configured as `host`, each with its own number, and a switch.
+    /// Returns nodes that are configured as `host`, with different numbers, and a switch.
     pub fn new(switch: SwitchConfig, host: HostConfig, policy: MuxPolicy, wire: usize) -> Testbed {
         let hosts = each_node(switch, host, HostStack::new);
         Testbed::from_parts(hosts, vec![star(switch, policy, wire)])
     }
 
-    /// Returns nodes with two switches, to which everything is mirrored.
+    /// Returns nodes with two switches, to which all traffic is mirrored.
     pub fn mirrored(switch: SwitchConfig, host: HostConfig, policy: MuxPolicy, wire: usize) -> Testbed {
         let hosts = each_node(switch, host, HostStack::mirrored);
         Testbed::from_parts(hosts, vec![star(switch, policy, wire); 2])
@@ -197,7 +198,7 @@ impl Testbed {
         self.now += 1;
     }
 
-    /// Returns whether no message and no frame is under way.
+    /// Returns whether no message and no frame is in transit.
     pub fn is_idle(&self) -> bool {
         self.hosts.iter().all(HostStack::is_idle) && self.stars.iter().all(SwitchedLinks::is_quiet)
     }

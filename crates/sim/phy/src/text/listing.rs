@@ -1,24 +1,25 @@
-//! Listing of blocks, one line each: cycle, sync header (bit 1, bit 0), payload, name, meaning.
+//! Listing of blocks, one per line: cycle, sync header (bit 1, bit 0), payload, name, meaning.
 
 use crate::block::{Block, CONTROL, DATA, types};
 use crate::edm::Kind;
 use crate::edm::layout::{ControlFields, G, MS, MST, MT, N, Short, Start};
 
-/// Returns the line of a block. A data block is called `/D/`: only the order tells whether it is memory's.
+/// Returns the line for a block. A data block is called `/D/`, because only its position shows whether it belongs to
+/// memory.
 pub fn line(cycle: u64, block: Block) -> String {
     let (name, text) = describe(block);
     let line = format!("{cycle:>8}  {:02b} {:016x}  {name:<5} {text}", block.header, block.payload);
     line.trim_end().to_string()
 }
 
-/// Parses such a line; `None` if it is empty. A word before the header must be a number.
+/// Parses such a line. Returns `None` if it is empty. A word before the header must be a number.
 ///
 /// # Errors
 /// Description of the word that is wrong or missing: the cycle, the sync header, or the payload.
 pub fn parse(line: &str) -> Result<Option<Block>, String> {
     let mut words = line.split('#').next().unwrap_or("").split_whitespace();
     let Some(first) = words.clone().next() else { return Ok(None) };
-    // The payload is the second word, or the third behind a cycle.
+    // The payload is the second word, or the third one if there is a cycle.
     if words.clone().nth(1).is_some_and(|second| second.len() != 16) {
         words.next();
         first
@@ -40,7 +41,7 @@ pub fn parse(line: &str) -> Result<Option<Block>, String> {
     Ok(Some(Block { header, payload }))
 }
 
-/// Returns a block's name in EDM or clause 49, and the meaning of its fields.
+/// Returns the name of a block in EDM or in clause 49, and the meaning of its fields.
 pub fn describe(block: Block) -> (&'static str, String) {
     let Some(kind) = block.block_type() else {
         return if block.header == DATA { ("/D/", String::new()) } else { ("?", "bad sync header".into()) };

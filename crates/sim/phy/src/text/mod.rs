@@ -1,8 +1,8 @@
-//! Blocks, frames and messages as people read and write them.
+//! Text formats in which people read and write blocks, frames and messages.
 //!
 //! | module | |
 //! |---|---|
-//! | [`listing`] | a line for each block, and back |
+//! | [`listing`] | a line for each block, in both directions |
 //! | [`picture`] | rows of blocks as a picture |
 //! | [`script`] | a line for each frame, message or request |
 

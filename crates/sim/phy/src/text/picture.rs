@@ -1,4 +1,5 @@
-//! Picture (SVG) of the blocks around memory messages: a row for each direction of each link, a column for each cycle.
+//! Picture (SVG) of the blocks around memory messages. It has a row for each direction of each link and a column for
+//! each cycle.
 
 use super::listing;
 use crate::block::{Block, types};
@@ -9,20 +10,20 @@ use std::fmt::Write;
 use std::ops::Range;
 use unrack_protocol::edm::steps::PCS_CYCLE;
 
-/// Cycles drawn before the first block of memory and behind the last.
+/// Number of cycles drawn before the first memory block and after the last one.
 const AROUND: u64 = 8;
-/// Cycles drawn at most.
+/// Maximum number of cycles that are drawn.
 const MOST: u64 = 400;
-/// Pixels: width of a cycle, height of a row, space above the first row and left of all, height of a block.
+/// Sizes in pixels: width of a cycle, height of a row, space above the first row and to the left, height of a block.
 const CYCLE: u64 = 6;
 const ROW: u64 = 44;
 const TOP: u64 = 34;
 const LEFT: u64 = 130;
 const TALL: u64 = 18;
-/// Cycles between two marks of the axis.
+/// Number of cycles between two marks of the axis.
 const MARK: u64 = 10;
 
-/// Owner of a block.
+/// Traffic to which a block belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Frame,
@@ -59,8 +60,8 @@ struct Cell {
     says: Option<String>,
 }
 
-/// Draws the links of `nodes` nodes, from shortly before the first memory block to shortly after the last, but at most
-/// 400 cycles.
+/// Draws the links of `nodes` nodes, from shortly before the first memory block until shortly after the last one, but
+/// at most 400 cycles.
 pub fn draw(crossings: &[Crossing], nodes: u16, policy: MuxPolicy) -> String {
     let ways: Vec<(u16, bool)> = (0..nodes).flat_map(|node| [(node, true), (node, false)]).collect();
     let rows: Vec<Vec<Cell>> = ways.iter().map(|way| cells(crossings, *way, policy)).collect();
@@ -90,7 +91,7 @@ fn cells(crossings: &[Crossing], (node, up): (u16, bool), policy: MuxPolicy) -> 
     let mut next = None;
     let mut in_data = false;
     for crossing in crossings.iter().filter(|crossing| (crossing.node, crossing.up) == (node, up)) {
-        // A receiver has a block in every cycle: those between are idle.
+        // A receiver gets a block in every cycle, so the blocks between crossings are idle.
         (next.unwrap_or(crossing.cycle)..crossing.cycle).for_each(|_| _ = demux.tick(Block::IDLE));
         next = Some(crossing.cycle + 1);
         let block = crossing.block;
@@ -110,7 +111,7 @@ fn cells(crossings: &[Crossing], (node, up): (u16, bool), policy: MuxPolicy) -> 
     cells
 }
 
-/// Returns the owner and name of a memory block that begins a message, or is one.
+/// Returns the owner and the name of a memory block that begins a message or is a whole one.
 fn message(block: Block) -> Option<(Owner, String)> {
     let named = |kind: Kind| match kind {
         Kind::Read => (Owner::Control, "RREQ"),

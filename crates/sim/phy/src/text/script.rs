@@ -1,4 +1,4 @@
-//! Script of things to send, one line each: a verb, and `name=value` for its parameters.
+//! Script of items to send, one per line: a verb, and `name=value` for each of its parameters.
 //!
 //! ```text
 //! frame hex=0180c2…  or  frame bytes=64        contents without FCS; of `bytes`, 00 01 02 …
@@ -28,23 +28,24 @@ pub enum Item {
     Grant(ControlFields),
 }
 
-/// Most idle blocks of one line.
+/// Maximum number of idle blocks of one line.
 const MOST_IDLE: u64 = 1 << 20;
 
-/// A parsed line: every value must be asked for.
+/// A parsed line. Every value in it must be taken, otherwise the line is refused.
 #[derive(Debug)]
 pub struct Fields<'a> {
     pub verb: &'a str,
     values: Vec<(&'a str, &'a str)>,
-    /// Names asked for.
+    /// Names that were asked for so far.
     asked: Vec<String>,
 }
 
 impl<'a> Fields<'a> {
-    /// Splits a line; `None` if it is empty.
+    /// Splits a line. Returns `None` if it is empty.
     ///
     /// # Errors
-    /// Description of the word that is wrong: no verb of a script, not `name=value`, or a name for the second time.
+    /// Description of the word that is wrong: it is not a verb of a script, not of the form `name=value`, or repeats a
+    /// name.
     pub fn parse(line: &'a str) -> Result<Option<Fields<'a>>, String> {
         let mut words = line.split('#').next().unwrap_or("").split_whitespace();
         let Some(verb) = words.next() else { return Ok(None) };
@@ -69,10 +70,10 @@ impl<'a> Fields<'a> {
         Some(self.values.remove(at).1)
     }
 
-    /// Takes a number up to `most`, decimal or hex.
+    /// Takes a number of at most `most`, decimal or hex.
     ///
     /// # Errors
-    /// Description of what is wrong: the name is missing, its value is no number, or is above `most`.
+    /// Description of the error: the name is missing, or its value is not a number or is above `most`.
     pub fn number(&mut self, name: &str, most: u64) -> Result<u64, String> {
         let text = self.take(name).ok_or(format!("`{}` needs {name}=", self.verb))?;
         let number = match text.strip_prefix("0x") {
@@ -86,7 +87,7 @@ impl<'a> Fields<'a> {
     /// Takes a number, or returns `default` if the name is missing.
     ///
     /// # Errors
-    /// Description of what is wrong with the value: it is no number, or is above `most`.
+    /// Description of the error: the value is not a number, or is above `most`.
     pub fn number_or(&mut self, name: &str, most: u64, default: u64) -> Result<u64, String> {
         if self.has(name) {
             return self.number(name, most);
@@ -95,10 +96,10 @@ impl<'a> Fields<'a> {
         Ok(default)
     }
 
-    /// Takes bytes in hex, at most `most`; empty if the name is missing.
+    /// Takes at most `most` bytes in hex. Returns no bytes if the name is missing.
     ///
     /// # Errors
-    /// Description of what is wrong with the value: it is no hex of two digits a byte, or is longer than `most` bytes.
+    /// Description of the error: the value is not hex with two digits per byte, or is longer than `most` bytes.
     pub fn bytes(&mut self, name: &str, most: usize) -> Result<Vec<u8>, String> {
         let text = self.take(name).unwrap_or("");
         let digits = text.is_ascii() && text.len().is_multiple_of(2);
@@ -110,7 +111,7 @@ impl<'a> Fields<'a> {
         if bytes.len() > most { Err(format!("{name}= is longer than {most} bytes")) } else { Ok(bytes) }
     }
 
-    /// Returns whether a value of this name is there and not yet taken.
+    /// Returns whether there is a value with this name that was not taken yet.
     pub fn has(&self, name: &str) -> bool {
         self.values.iter().any(|(known, _)| *known == name)
     }
@@ -118,7 +119,7 @@ impl<'a> Fields<'a> {
     /// Verifies that every value was taken.
     ///
     /// # Errors
-    /// Description of the first value that nobody took, with the name that was probably meant.
+    /// Description of the first value that was not taken, with the name that was probably meant.
     pub fn finish(self) -> Result<(), String> {
         match self.values.first() {
             Some((name, _)) => {
@@ -130,11 +131,11 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Parses a line; `None` if it is empty.
+/// Parses a line. Returns `None` if it is empty.
 ///
 /// # Errors
-/// Description of what is wrong with the line: its verb, a name that is missing or not known there, or a value out of
-/// bounds.
+/// Description of the error in the line: its verb, a name that is missing or unknown for this verb, or a value that is
+/// out of bounds.
 pub fn parse(line: &str) -> Result<Option<Item>, String> {
     let Some(mut fields) = Fields::parse(line)? else { return Ok(None) };
     let item = match fields.verb {
@@ -162,8 +163,7 @@ pub fn parse(line: &str) -> Result<Option<Item>, String> {
 /// Takes the contents of a frame.
 ///
 /// # Errors
-/// Description of what is wrong with the value: `bytes` is no number, `hex` is no hex, or the frame is longer than
-/// [`MAX_FRAME`].
+/// Description of the error: `bytes` is not a number, `hex` is not hex, or the frame is longer than [`MAX_FRAME`].
 pub fn frame(fields: &mut Fields) -> Result<Vec<u8>, String> {
     if let Some(text) = fields.take("bytes") {
         let bytes: usize = text.parse().map_err(|_| format!("bytes={text} is no number"))?;
@@ -179,10 +179,10 @@ pub fn frame(fields: &mut Fields) -> Result<Vec<u8>, String> {
 const VERBS: [&str; 10] =
     ["frame", "idle", "read", "write", "cas", "add", "swap", "response", "notify", "grant"];
 
-/// Takes a request's address and parameters, or a response.
+/// Takes the address and the parameters of a request, or a response.
 ///
 /// # Errors
-/// Description of what is wrong: the verb is not of a message, a value that it needs is missing, or one is malformed or
+/// Description of the error: the verb does not name a message, a required value is missing, or a value is malformed or
 /// out of bounds.
 pub fn body(fields: &mut Fields) -> Result<Body, String> {
     let most = usize::from(u16::MAX);

@@ -1,5 +1,5 @@
-//! Both sides of a link's end (`rtl/cosim/line_bench.sv`): encoder, multiplexer and scrambler; block synchronization,
-//! descrambler, reassembly and decoder. Every register is compared in every cycle.
+//! Comparison of both sides of a link's end (`rtl/cosim/line_bench.sv`): encoder, multiplexer and scrambler; block
+//! synchronization, descrambler, reassembly and decoder. Every register is compared in every cycle.
 
 use super::{cycles, program, run};
 use rand_pcg::Pcg64Mcg;
@@ -18,12 +18,13 @@ const OUT: usize = 56;
 #[derive(Debug, Clone, Copy)]
 struct Traffic {
     policy: MuxPolicy,
-    /// Bytes of the longest frame; below, most columns of idle after a frame.
+    /// Bytes of the longest frame. The next field is the maximum number of idle columns after a frame.
     frame: u32,
     idle: u32,
-    /// Columns for each nonsensical one, on average; 0 for none.
+    /// Average number of columns per nonsensical column; 0 for no nonsensical columns.
     nonsense: u32,
-    /// Bytes of the longest message; below, most cycles between two blocks of it, and between messages.
+    /// Bytes of the longest message. The next field is the maximum number of cycles between two of its blocks, and
+    /// between messages.
     message: u32,
     gap: u32,
     pause: u32,
@@ -33,9 +34,9 @@ struct Traffic {
 /// Input of the receive side.
 #[derive(Debug, Clone, Copy)]
 enum Received {
-    /// The bits of the transmit side, `late` bits late; in one of `wrong` cycles a bit is wrong, 0 for none.
+    /// The bits of the transmit side, delayed by `late` bits. In one of `wrong` cycles a bit is wrong; 0 means never.
     Sent { late: u32, wrong: u32 },
-    /// Blocks of any type; the longest run of data blocks is `data`.
+    /// Blocks of any type. The longest run of data blocks is `data`.
     Anything { data: u32 },
 }
 
@@ -125,7 +126,7 @@ impl Source {
             4 => Block::ERROR,
             5..=7 => Block::control(payload & !0xff | u64::from(of(&types::ALL, payload as u32))),
             8 | 9 => Block::control(payload & !0xff | u64::from(of(&layout::TYPES, payload as u32))),
-            // A frame, which may be too long.
+            // A run of data like that of a frame, which may be too long.
             10 => {
                 self.data_left = self.below(data);
                 Block::control(payload & !0xff | u64::from(types::START_0))
@@ -225,7 +226,7 @@ impl Receiver {
     }
 }
 
-/// Returns a bit for each count that grew.
+/// Returns one bit for each count, which is set if the count has grown.
 fn grown(before: Wrong, after: Wrong) -> u8 {
     let counts = |wrong: Wrong| [wrong.headers, wrong.types, wrong.strays, wrong.frames];
     let pairs = counts(before).into_iter().zip(counts(after)).enumerate();
@@ -238,7 +239,7 @@ fn bytes_of(block: Block) -> [u8; 9] {
     bytes
 }
 
-/// Record of a cycle: flags, and blocks where they are valid.
+/// Record of a cycle: the flags, and the blocks that are valid.
 struct Said {
     flags: u16,
     blocks: [Option<[u8; 9]>; 6],

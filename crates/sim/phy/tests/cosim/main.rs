@@ -1,5 +1,5 @@
 //! Comparison of hardware and software, cycle by cycle. `make rtl` builds simulations of `rtl/` and sets `UNRACK_RTL`
-//! to the beginning of their paths. Without it, nothing is compared.
+//! to the common prefix of their paths. Without it, nothing is compared.
 
 mod line;
 mod pim;
@@ -9,7 +9,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use unrack_testing::{Needed, skip};
 
-/// Returns the path of this simulation, if hardware is to be compared.
+/// Returns the path of this simulation, or `None` if hardware is not to be compared.
 fn program(name: &str) -> Option<String> {
     let prefix = std::env::var("UNRACK_RTL");
     if prefix.is_err() {
@@ -18,7 +18,7 @@ fn program(name: &str) -> Option<String> {
     prefix.ok().map(|prefix| format!("{prefix}-{name}"))
 }
 
-/// Returns the cycles of a run; each test makes several runs.
+/// Returns the number of cycles of a run. Each test makes several runs.
 fn cycles() -> u64 {
     std::env::var("UNRACK_RTL_CYCLES").map_or(20_000, |text| text.parse().expect("a number of cycles"))
 }

@@ -1,4 +1,4 @@
-//! Comparison of the scheduler (`rtl/pim_scheduler.sv`): every grant, and its cycle.
+//! Comparison of the scheduler (`rtl/pim_scheduler.sv`): every grant and its cycle are compared.
 
 use super::cycles;
 use rand_pcg::Pcg64Mcg;
@@ -16,13 +16,13 @@ const CYCLE: Time = Time::from_ps(2_560);
 /// A grant: cycle of the hardware's third phase, source, destination, bytes, hold, and the flags last, first, tag.
 type Granted = (u64, u16, u16, u16, u8, [bool; 3]);
 
-/// A run: random demands, one record of eight bytes per cycle, and the software's grants.
+/// A run: random demands, as one record of eight bytes per cycle, and the software's grants.
 struct Run {
     demands: Vec<u8>,
     grants: Vec<Granted>,
 }
 
-/// Makes a run. A demand comes in one of `one_in` cycles; destinations are the first `focus` ports.
+/// Makes a run. A demand arrives in one of `one_in` cycles, and destinations are the first `focus` ports.
 fn run(
     ports: u32,
     policy: GrantPolicy,
@@ -78,7 +78,7 @@ fn run(
         }
         if may {
             *count += 1;
-            // The hardware's lists have the demand a cycle later.
+            // In the hardware, the demand enters the lists one cycle later.
             let demand = Demand { src, dst, bytes: size.into(), token, request: Time::ZERO };
             scheduler.handle_demand(CYCLE * (cycle + 1), demand);
         }

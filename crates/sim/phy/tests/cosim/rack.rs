@@ -1,5 +1,5 @@
 //! Comparison of nodes and a switch (`rtl/cosim/rack_bench.sv`): the output of every multiplexer in every cycle, and
-//! deliveries to applications and memory.
+//! the deliveries to applications and memory.
 
 use super::{cycles, program};
 use rand_pcg::Pcg64Mcg;
@@ -15,18 +15,18 @@ use unrack_units::Time;
 
 const IN: usize = 46;
 const OUT: usize = 50;
-/// Cycles of idle after which every receiver is locked.
+/// Number of idle cycles after which every receiver is locked.
 const TO_LOCK: u64 = 100;
-/// End of the memory for reads and writes, which begins at zero; words for read-modify-writes follow.
+/// End of the memory for reads and writes, which begins at zero. The words for read-modify-writes follow it.
 const MEMORY: u64 = 1 << 13;
 const WORDS: u32 = 64;
 
-/// Returns the initial byte at an address, the same in every node, as in the bench.
+/// Returns the initial byte at an address. It is the same in every node and in the bench.
 fn contents(address: u64) -> u8 {
     (address.wrapping_mul(167) ^ address >> 8) as u8
 }
 
-/// Returns a node's part of a cycle's input.
+/// Returns a node's part of the input of one cycle.
 fn input(request: Option<&Request>, traffic: Traffic, up: Column, down: Column) -> [u8; IN] {
     let mut bytes = [0; IN];
     let (is_write, dst, address, size) = match request {
@@ -56,7 +56,7 @@ fn input(request: Option<&Request>, traffic: Traffic, up: Column, down: Column) 
     bytes
 }
 
-/// A node's part of the hardware's record of a cycle.
+/// A node's part of the hardware's record of one cycle.
 struct Said<'a>(&'a [u8; OUT]);
 
 impl Said<'_> {
@@ -148,19 +148,20 @@ fn address_of(bytes: &[u8]) -> u64 {
 struct Traffic {
     policy: MuxPolicy,
     order: edm::GrantPolicy,
-    /// Requests: a node asks in one of `one_in` cycles, for up to `longest` bytes, of the first `focus` nodes.
+    /// Requests: a node issues one in one of `one_in` cycles, for up to `longest` bytes, to one of the first `focus`
+    /// nodes.
     one_in: u32,
     longest: u32,
     focus: u32,
     /// Bytes of the longest frame; 0 for none.
     frame: u32,
-    /// Cycles for each wrong bit on lines up, on average; 0 for no wrong bits.
+    /// Average number of cycles per wrong bit on lines to the switch; 0 for no wrong bits.
     wrong: u32,
-    /// Requests for each read-modify-write, on average; 0 for none.
+    /// Average number of requests per read-modify-write; 0 for no read-modify-writes.
     modify: u32,
-    /// Cycles after which a read ends with NULL; 0 for never.
+    /// Number of cycles after which a read ends with NULL; 0 for never.
     timeout: u16,
-    /// Cycles for each old grant, which changes nothing, in the hardware, on average; 0 for none.
+    /// Average number of cycles per old grant in the hardware, which must have no effect; 0 for no old grants.
     old: u32,
 }
 
@@ -182,7 +183,7 @@ fn testbed(nodes: u16, traffic: Traffic) -> Testbed {
 /// A delivery to a node: a whole message, as hardware and software both report it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Delivery {
-    /// Cycles of the first block and of the last.
+    /// Cycles of the first and of the last block.
     first: u64,
     at: u64,
     what: What,
@@ -203,15 +204,15 @@ enum What {
 struct Run {
     /// Input by cycle and node.
     input: Vec<Vec<[u8; IN]>>,
-    /// Output by cycle and node: blocks that left the multiplexers up and down, whether the node's port is disabled
-    /// after it, and whether the node asked for something.
+    /// Output by cycle and node: the blocks that left the multiplexers to the switch and to the node, whether the
+    /// node's port is disabled after that cycle, and whether the node issued a request.
     sent: Vec<Vec<(Block, Block, bool, bool)>>,
     deliveries: Vec<Vec<Delivery>>,
     /// Wrong bits: cycle, node and bit.
     wrong_bits: Vec<(u64, usize, u8)>,
 }
 
-/// Runs the software for `cycles` cycles; `ask` returns a node's request in a cycle.
+/// Runs the software for `cycles` cycles. `ask` returns a node's request in a cycle, if there is one.
 fn software(
     nodes: u16,
     traffic: Traffic,
@@ -230,7 +231,7 @@ fn software(
         for (way, columns) in ways.iter_mut().enumerate() {
             let frames = frames(traffic.frame, cycles, &mut random);
             let mut encoder = Encoder::default();
-            // The hardware's encoder has an idle block when the first column comes.
+            // The hardware's encoder has an idle block when the first column arrives.
             let blocks = [Block::IDLE].into_iter().chain(frames.iter().map(|column| encoder.encode(*column)));
             match way {
                 0 => bed.stars[0].send_up(node as u16, blocks),
@@ -266,7 +267,7 @@ fn software(
         bed.tick();
         for node in 0..nodes {
             let at = usize::from(node);
-            // A wrong bit on the line is wrong three times behind the descrambler.
+            // A wrong bit on the line becomes three wrong bits behind the descrambler.
             let mut wrong = std::mem::take(&mut spoilt[at]);
             let mut header = 0;
             if traffic.wrong > 0 && random.next_u32() % traffic.wrong == 0 {
@@ -304,7 +305,7 @@ fn software(
         }
     }
     run.deliveries.iter_mut().for_each(|deliveries| sort(deliveries));
-    // A block is on the line two cycles after it left the multiplexer.
+    // A block is on the line two cycles after it has left the multiplexer.
     for (now, node, bit) in std::mem::take(&mut run.wrong_bits) {
         if let Some(inputs) = run.input.get_mut((TO_LOCK + now) as usize + 2) {
             inputs[node][0] |= 8;
@@ -314,7 +315,7 @@ fn software(
     run
 }
 
-/// Sorts deliveries by cycle, a NULL, which takes no time to report, after other deliveries of its cycle.
+/// Sorts deliveries by cycle. A NULL comes after the other deliveries of its cycle, because its report takes no time.
 fn sort(deliveries: &mut [Delivery]) {
     deliveries.sort_by_key(|delivery| (delivery.at, delivery.what == What::Null));
 }
@@ -371,8 +372,8 @@ fn delivered<'a>(said: impl Iterator<Item = (u64, Said<'a>)>) -> Vec<Delivery> {
     deliveries
 }
 
-/// Runs the hardware on the same input and compares everything. Returns its records, from the software's first cycle
-/// on.
+/// Runs the hardware on the same input and compares everything. Returns the hardware's records, from the software's
+/// first cycle on.
 fn compare(program: &str, run: Run, name: &str) -> Vec<Vec<[u8; OUT]>> {
     let output = super::run(program, run.input.concat().concat());
     let (words, rest) = output.as_chunks::<OUT>();
@@ -405,7 +406,7 @@ fn compare(program: &str, run: Run, name: &str) -> Vec<Vec<[u8; OUT]>> {
     said
 }
 
-/// Returns a request of random kind, size and place.
+/// Returns a request of random kind, size and address.
 fn anything(traffic: Traffic, node: u16, bed: &mut Testbed, random: &mut Pcg64Mcg) -> Option<Request> {
     let mut below = |most: u32| random.next_u32() % most;
     let (chance, dst, bytes) =
@@ -470,12 +471,12 @@ fn compare_racks(program: &str, nodes: u16) {
         Traffic { one_in: 20, modify: 1, ..usual },
         Traffic { one_in: 100, wrong: 4_000, timeout: 2_000, ..usual },
     ];
-    // Fewer cycles for more nodes, so that records take the same memory.
+    // With more nodes there are fewer cycles, so that records take the same amount of memory.
     let cycles = cycles() * 4 / u64::from(nodes);
     let (mut messages, mut nulls) = (0, 0);
     for (seed, mut traffic) in runs.into_iter().enumerate() {
-        // The same traffic in sum, so that each link has less than it can carry: otherwise it would fall behind by the
-        // time of control blocks, which the hardware's scheduler does not count, until a queue is full.
+        // The total traffic stays the same, so that each link carries less than it can. Otherwise it would fall behind
+        // by the time of control blocks, which the hardware's scheduler does not account for, until a queue is full.
         traffic.one_in = traffic.one_in * u32::from(nodes) / 4;
         let ask = |node, bed: &mut Testbed, random: &mut Pcg64Mcg| anything(traffic, node, bed, random);
         let run = software(nodes, traffic, seed as u64, cycles, ask);
@@ -487,8 +488,8 @@ fn compare_racks(program: &str, nodes: u16) {
     println!("rack of {nodes}: {messages} messages in {} x {} cycles, all the same", runs.len(), cycles);
 }
 
-/// Table 1 and figure 5, from the cycles in which blocks leave the hardware's multiplexers: 64 B, and nothing else is
-/// under way.
+/// Table 1 and figure 5, from the cycles in which blocks leave the hardware's multiplexers, for 64 B without other
+/// traffic.
 #[test]
 fn the_hardware_has_the_cycles_of_figure_5() {
     let Some(program) = program("rack-4") else { return };
@@ -512,7 +513,7 @@ fn the_hardware_has_the_cycles_of_figure_5() {
     };
     let at = |said: &[Vec<[u8; OUT]>], node: usize, kind, is_up| {
         let is = |said: Said| (if is_up { said.up() } else { said.down() }).block_type() == Some(kind);
-        // A register is recorded in the cycle after.
+        // A register is recorded in the cycle after its change.
         said.iter().position(|nodes| is(Said(&nodes[node]))).expect("it crosses") as u64 - 1
     };
     let begins = |said: &[Vec<[u8; OUT]>], node: usize| {

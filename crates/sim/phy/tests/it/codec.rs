@@ -1,11 +1,11 @@
-//! Frames and random bits through a complete standard PCS.
+//! Frames and random bits that pass through a complete standard PCS.
 
 use proptest::prelude::*;
 use unrack_phy::Block;
 use unrack_phy::mac::{Deframer, FrameError, Framer};
 use unrack_phy::pcs::{BlockSync, Column, Decoder, Encoder, Line, Scrambler, code};
 
-/// Idle blocks after which every receiver has lock: each of 66 offsets may take a window to be found wrong.
+/// Number of idle blocks after which every receiver is locked. Each of 66 offsets may take a window to be found wrong.
 const TO_LOCK: usize = 66 * 65;
 
 fn sent(frames: &[Vec<u8>], idle: usize) -> Vec<Column> {
@@ -92,7 +92,7 @@ proptest! {
         prop_assert!(sum <= twelves && twelves - sum <= 3, "{} for {}", sum, twelves);
     }
 
-    /// Every column that is decoded from a block encodes to the same block, except for unused bits.
+    /// Every column that is decoded from a block is encoded as the same block, except for unused bits.
     #[test]
     fn blocks_and_columns_are_each_others(header in 0..4_u8, kind in prop::sample::select(&unrack_phy::block::types::ALL[..]), rest in any::<u64>()) {
         for rest in [rest, rest & 0xffff_ff00_0000_0000, rest & 0xffff_ff00, 0] {
@@ -107,7 +107,7 @@ proptest! {
         }
     }
 
-    /// One bit is wrong: no frame appears that was not sent, and only frames near the bit are lost.
+    /// If one bit is wrong, no frame appears that was not sent, and only frames near the bit are lost.
     #[test]
     fn one_wrong_bit_makes_no_false_frame(frames in frames(200), at in any::<prop::sample::Index>()) {
         let mut line = on_the_line(&sent(&frames, TO_LOCK));

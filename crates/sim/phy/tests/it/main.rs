@@ -1,4 +1,4 @@
-//! Messages in the PHY. One program, since each further one is linked again and runs alone.
+//! Messages in the PHY. The tests are one program, because each further program would be linked and run separately.
 
 mod codec;
 mod messages;

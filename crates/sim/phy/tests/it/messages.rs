@@ -1,4 +1,4 @@
-//! Memory messages as blocks, and the effects of damage on them.
+//! Memory messages as blocks, and the effects of damaged blocks on them.
 
 use proptest::prelude::*;
 use unrack_phy::Block;
@@ -60,7 +60,7 @@ fn messages() -> impl Strategy<Value = MemoryMessage> {
     (0..layout::NODES, any::<u8>(), bodies).prop_map(|(node, id, body)| MemoryMessage { node, id, body })
 }
 
-/// Returns the blocks that a message takes by the layout: one for each started word of its body, and one more.
+/// Returns the number of blocks that a message takes by the layout: one for each started word of its body, plus one.
 fn expected_blocks(message: &MemoryMessage) -> usize {
     let of = |bytes: usize| bytes.saturating_sub(8).div_ceil(8) + 2;
     match &message.body {
@@ -84,7 +84,7 @@ fn what_the_paper_counts() {
     assert_eq!(count(Body::Response { last: true, data: vec![] }), 1, "NULL");
 }
 
-/// A block of each kind, worked out by hand from the table of `layout`, with checks by a bit-serial CRC.
+/// A block of each kind, worked out by hand from the table of `layout`, with checks computed by a bit-serial CRC.
 #[test]
 fn the_layout_bit_by_bit() {
     let crc = |blocks: &[u64]| {
@@ -121,7 +121,7 @@ fn the_layout_bit_by_bit() {
     assert_eq!(blocks_of(&write), expected);
 }
 
-/// Every bit of a line is flipped, one at a time: the error is detected, and only sent messages arrive.
+/// Every bit of a line is flipped, one at a time. Each error is detected, and only messages that were sent arrive.
 #[test]
 fn every_single_wrong_bit_of_the_line_that_memory_holds_is_seen() {
     let message = |id, body| MemoryMessage { node: 9, id, body };
@@ -136,7 +136,7 @@ fn every_single_wrong_bit_of_the_line_that_memory_holds_is_seen() {
     for (at, message) in sent.iter().enumerate() {
         message.blocks(&mut plain);
         plain.push(ControlFields { kind: Kind::Write, node: 9, id: 9, size: 64 }.block(layout::G));
-        // Some messages follow at once: then an error's later images fall into the next.
+        // Some messages follow directly, so that later images of an error fall into the next message.
         plain.extend(std::iter::repeat_n(Block::IDLE, at % 2));
     }
     plain.extend([Block::IDLE; 2]);
@@ -210,7 +210,8 @@ proptest! {
         prop_assert_eq!(events, messages.into_iter().map(Event::Message).collect::<Vec<_>>());
     }
 
-    /// Many blocks at a time, in pieces and with buffers given back, give the same as a block at a time.
+    /// Handling many blocks at a time, in pieces and with returned buffers, gives the same result as one block at a
+    /// time.
     #[test]
     fn many_blocks_are_taken_as_one_after_the_other(
         messages in proptest::collection::vec(messages(), 0..10),
@@ -240,7 +241,7 @@ proptest! {
         }
     }
 
-    /// Whatever one block becomes, all messages but the two next to it arrive, and none that was not sent.
+    /// Whatever becomes of one block, all messages except the two next to it arrive, and no message that was not sent.
     #[test]
     fn damage_spoils_no_neighbour(
         sent in proptest::collection::vec(messages(), 3..8),
@@ -268,7 +269,8 @@ proptest! {
             Damage::Replace(block) => blocks[at] = block,
             Damage::Insert(block) => blocks.insert(at, block),
         }
-        // A start of a frame begins turns on what was memory's line: that is damage of the link, not of one block.
+        // If the block becomes the start of a frame, turns begin on a line that memory had alone. This is damage to
+        // the link, not to a single block.
         let starts_frame = blocks.iter().any(|block| {
             matches!(block.block_type(), Some(0x78 | 0x33 | 0x66))
         });
@@ -289,7 +291,7 @@ proptest! {
         blocks in proptest::collection::vec(any_block(), 0..400), message in messages(),
     ) {
         let mut blocks = blocks;
-        // The ends of a frame and a message, whatever was open.
+        // These blocks end a frame and a message, whichever was open.
         blocks.extend([Block::control(0x87), Block::control(u64::from(layout::MT)), Block::IDLE]);
         message.blocks(&mut blocks);
         let (events, ..) = received(&blocks);

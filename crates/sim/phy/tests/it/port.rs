@@ -1,4 +1,4 @@
-//! Comparison of whole frames and many blocks at a time with one column and one block at a time.
+//! Comparison of the conversion of whole frames and many blocks with that of one column and one block at a time.
 
 use proptest::prelude::*;
 use unrack_phy::Block;
@@ -56,7 +56,7 @@ fn transmitted_by_column(sent: &[Sent]) -> Vec<Block> {
 
 type Outcome = Result<Vec<u8>, FrameError>;
 
-/// Receives blocks in pieces of these lengths, in turn.
+/// Receives blocks in pieces of these lengths, which are used in turn.
 fn received(line: &[Block], pieces: &[usize]) -> Vec<Outcome> {
     let (mut receiver, mut frames, mut rest) = (Receiver::default(), Vec::new(), line);
     for length in pieces.iter().cycle() {
@@ -81,7 +81,7 @@ fn received_by_block(line: &[Block]) -> Vec<Outcome> {
     frames.collect()
 }
 
-/// Returns blocks of every type, with any content, and idle ones.
+/// Returns blocks of every type with any content, and idle blocks.
 fn any_block() -> impl Strategy<Value = Block> {
     let of_type = |rest: BoxedStrategy<u64>| {
         (prop::sample::select(&types::ALL[..]), rest)

@@ -1,4 +1,4 @@
-//! Memory and frames on one line: the output at the other end, and how long memory waits.
+//! Memory and frames on one line: what arrives at the other end, and how long memory waits.
 
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -40,7 +40,7 @@ impl Standard {
     }
 }
 
-/// One direction of a link, cycle by cycle: memory blocks are offered in the cycles of `memory`.
+/// One direction of a link, cycle by cycle. Memory blocks are offered in the cycles of `memory`.
 struct Run {
     line: Vec<Block>,
     messages: Vec<MemoryMessage>,
@@ -91,7 +91,7 @@ fn messages() -> impl Strategy<Value = Vec<(usize, usize)>> {
     proptest::collection::vec((0..60_usize, 0..200_usize), 0..30)
 }
 
-/// Schedules responses, given as (cycles after the one before, bytes), whose blocks come with these gaps.
+/// Schedules responses, given as (cycles after the previous one, bytes). Their blocks arrive with these gaps.
 fn scheduled(messages: &[(usize, usize)], gaps: &[usize]) -> (Vec<MemoryMessage>, Vec<(usize, Block)>) {
     let (mut at, mut blocks, mut sent) = (0, Vec::new(), Vec::new());
     let mut gaps = gaps.iter().cycle();
@@ -141,7 +141,7 @@ proptest! {
         }
     }
 
-    /// A link without memory messages carries the standard's blocks, bit for bit.
+    /// A link without memory messages carries exactly the blocks of the standard, bit for bit.
     #[test]
     fn without_messages_the_line_is_the_standards(
         policy in policies(),
@@ -153,7 +153,7 @@ proptest! {
         prop_assert!(run.line.iter().skip(encoded(&frames, 0).len()).all(|block| *block == Block::IDLE));
     }
 
-    /// A receiver without EDM decodes every frame, as long as memory keeps to the gaps.
+    /// A receiver without EDM decodes every frame as long as memory uses only the gaps.
     #[test]
     fn a_standard_receiver_reads_frames_between_messages(
         policy in policies(),
@@ -162,7 +162,7 @@ proptest! {
     ) {
         let gap = 40;
         let blocks = encoded(&frames, gap);
-        // A message right behind each end of a frame.
+        // A message directly follows each end of a frame.
         let ends = blocks.iter().enumerate().filter(|(_, block)| {
             block.block_type().is_some_and(|kind| unrack_phy::block::types::TERMINATE.contains(&kind))
         });
@@ -180,7 +180,8 @@ proptest! {
     }
 }
 
-/// §2.4, limitation 3: 9 KB of a frame would hold memory up for 720 ns at 100 Gb/s, 1,128 blocks; here, for one.
+/// §2.4, limitation 3: 9 KB of a frame would delay memory for 720 ns at 100 Gb/s, which is 1,128 blocks. Here the
+/// delay is one block.
 #[test]
 fn a_jumbo_frame_does_not_hold_memory_up() {
     let frame = vec![0x42; 9_014];
@@ -193,7 +194,7 @@ fn a_jumbo_frame_does_not_hold_memory_up() {
     }
 }
 
-/// Memory and frames both have as much as they can send: each gets half of the line.
+/// If memory and frames both have as much as they can send, each gets half of the line.
 #[test]
 fn fair_is_half_and_half() {
     let (sent, memory) = scheduled(&[(10, 4_000)], &[0]);

@@ -1,12 +1,12 @@
-//! The code compared with published values, and with the standard bit by bit.
+//! Comparison of the code with published values, and with the standard bit by bit.
 
 use unrack_phy::mac::{Deframer, Framer};
 use unrack_phy::pcs::{Column, Decoder, Descrambler, Encoder, Scrambler, code};
 use unrack_phy::{Block, DATA};
 
 /// The example that the IEEE 802.3 task forces used for 64b/66b: P. Thaler, "10GBASE-R PCS", 10GEPON study group, July
-/// 2006 (thaler_1_0706), after R. Walker, "64b/66b coding update", 802.3ae, July 2000 (walker_1_0700). Payloads of
-/// blocks as on its slides: idle, start, eight data blocks with the FCS in the last, end, idle.
+/// 2006 (thaler_1_0706), after R. Walker, "64b/66b coding update", 802.3ae, July 2000 (walker_1_0700). The payloads
+/// are those of the blocks on its slides: idle, start, eight data blocks with the FCS in the last one, end, idle.
 const EXAMPLE: [u64; 12] = [
     0x0000_0000_0000_001e,
     0xd555_5555_5555_5578,
@@ -25,7 +25,7 @@ const EXAMPLE: [u64; 12] = [
 /// First two blocks of the example, scrambled from a register of all ones (walker_1_0700).
 const SCRAMBLED: [u64; 2] = [0x7bff_f080_0000_001e, 0x6230_16aa_aaad_1578];
 
-/// Four idle blocks scrambled from all ones, as an unrelated open transmitter's test has them (Pcs_tx_scrambler,
+/// Four idle blocks scrambled from all ones, as in the test of an unrelated open transmitter (Pcs_tx_scrambler,
 /// University of Florida).
 const SCRAMBLED_IDLE: [u64; 4] =
     [0x7bff_f080_0000_001e, 0x85cf_f0ff_fff8_401e, 0x85d8_4f01_1807_9ee1, 0x85d8_15fe_e847_9ee9];
@@ -99,7 +99,7 @@ fn scrambled_as_the_standard_says_bit_by_bit() {
     }
 }
 
-/// A descrambler that has the block before restores the input, whatever the scrambler's state.
+/// A descrambler that has the previous block restores the input, whatever the state of the scrambler.
 #[test]
 fn what_is_scrambled_is_descrambled() {
     let mut word = 0x0123_4567_89ab_cdef_u64;
@@ -112,7 +112,7 @@ fn what_is_scrambled_is_descrambled() {
     }
 }
 
-/// Figure 49-7, row by row: columns as (control, lanes 7 to 0), blocks as fields from bit 0 on with their widths.
+/// Figure 49-7, row by row: columns as (control, lanes 7 to 0), and blocks as fields with their widths, from bit 0 on.
 #[test]
 fn every_row_of_figure_49_7() {
     let d = 0xa7a6_a5a4_a3a2_a1a0_u64; // D(n) is 0xa(n)

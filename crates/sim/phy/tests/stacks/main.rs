@@ -1,4 +1,4 @@
-//! Nodes and one switch or two, cycle by cycle.
+//! Nodes with one switch or two switches, cycle by cycle.
 
 mod mirrored;
 
@@ -25,7 +25,7 @@ fn testbed_with(ports: u16, policy: MuxPolicy, host: HostConfig) -> Testbed {
     Testbed::new(switch, host, policy, 0)
 }
 
-/// Runs until nothing is under way.
+/// Runs until no message and no frame is in transit.
 fn run(bed: &mut Testbed, most: u64) -> Vec<(usize, Completion)> {
     let mut completions = Vec::new();
     let end = bed.now() + most;
@@ -40,7 +40,7 @@ fn run(bed: &mut Testbed, most: u64) -> Vec<(usize, Completion)> {
     completions
 }
 
-/// Returns the time of `cycles` with the PMA and transceivers, eight times, and four hops that table 1 adds.
+/// Returns the time of `cycles`, plus eight times the PMA and transceivers and the four hops, which table 1 adds.
 fn with_the_wire(cycles: u64) -> Time {
     let steps = Steps::default();
     steps.cycles(cycles) + steps.pma * 8 + Time::from_ns(10) * 4
@@ -157,7 +157,7 @@ fn a_lock_is_taken_once() {
     assert_eq!(words, [word(1), word(42)]);
 }
 
-/// §3.3: a request to a node that does not answer ends with NULL, and holds up no others.
+/// §3.3: a request to a node that does not answer ends with NULL, and does not delay other requests.
 #[test]
 fn a_read_that_nobody_answers_ends_with_null() {
     let host = HostConfig { timeout: Some(500), max_active: 1, ..HOST };
@@ -195,7 +195,7 @@ fn malformed(bed: &Testbed, node: usize) -> Vec<(Malformed, u64)> {
     Malformed::ALL.iter().map(count).filter(|(_, count)| *count > 0).collect()
 }
 
-/// Has node 0 write to node 1 over a line that is spoilt from its 15th data block on, and node 2 write after it.
+/// Lets node 0 write to node 1 over a line that is spoilt from its 15th data block on, and node 2 write after it.
 fn spoilt(watched: bool, mut spoil: impl FnMut(u64, Block) -> Block) -> Testbed {
     let mut bed = testbed(3, MuxPolicy::Fair);
     if watched {
@@ -217,7 +217,7 @@ fn spoilt(watched: bool, mut spoil: impl FnMut(u64, Block) -> Block) -> Testbed 
     bed
 }
 
-/// A sender falls silent within a granted message: others wait for it only as long as the switch does.
+/// If a sender falls silent within a granted message, others wait for it only as long as the switch does.
 #[test]
 fn a_silent_sender_does_not_hold_up_others() {
     let bed = spoilt(true, |_, _| Block::IDLE);
@@ -227,13 +227,13 @@ fn a_silent_sender_does_not_hold_up_others() {
     assert!(!bed.stars[0].switch.is_disabled(0), "it may be at fault, its link is not");
     let waits = spoilt(false, |_, _| Block::IDLE);
     assert!(waits.memory[1].writes.is_empty() && waits.stars[0].switch.violations() == Default::default());
-    // The sender goes on in the end: too late, so the rest of its message belongs to none.
+    // The sender continues in the end, but too late, so that the rest of its message belongs to no message.
     let late = spoilt(true, |at, block| if at < 17 { Block::IDLE } else { block });
     assert_eq!(malformed(&late, 1), [(Malformed::Marked, 1)]);
     assert_eq!(late.memory[1].writes.len(), 1);
 }
 
-/// Any bit is wrong on the way to the switch: the receiver knows that its own link is sound.
+/// Whichever bit is wrong on the way to the switch, the receiver knows that its own link is sound.
 #[test]
 fn the_switch_marks_what_came_to_it_damaged() {
     for at in 0..18 {
@@ -288,7 +288,8 @@ fn nonsense() -> impl Strategy<Value = Block> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// One link brings arbitrary blocks: its port is disabled at the first damage, and the others go on.
+    /// If one link delivers arbitrary blocks, its port is disabled at the first damage, and the others continue to
+    /// work.
     #[test]
     fn a_damaged_link_harms_no_other(blocks in proptest::collection::vec(nonsense(), 1..200)) {
         let mut bed = testbed(4, MuxPolicy::Fair);
@@ -316,8 +317,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Any requests, with frames on the links: each ends once, writes are in memory, nothing overtakes within a pair,
-    /// no frame is harmed, and the switch sees no data that it did not grant.
+    /// For any requests, with frames on the links: each request ends once, writes are in memory, nothing overtakes
+    /// within a pair, no frame is harmed, and the switch sees no data that it did not grant.
     #[test]
     fn everything_arrives(
         all in steps_of(), with_frames in any::<bool>(), strict in any::<bool>(), mega in any::<bool>(),

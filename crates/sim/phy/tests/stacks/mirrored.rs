@@ -10,7 +10,7 @@ use unrack_phy::stack::{
 use unrack_protocol::edm::{self, steps};
 
 const NODES: u16 = 4;
-/// Timeout in cycles, longer than the X messages of every pair take on a link shared with frames.
+/// Timeout in cycles. It is longer than the X messages of every pair take on a link that they share with frames.
 const TIMEOUT: u64 = 5_000;
 
 fn testbed(nodes: u16, policy: MuxPolicy, mega: Option<u16>) -> Testbed {
@@ -22,7 +22,7 @@ fn testbed(nodes: u16, policy: MuxPolicy, mega: Option<u16>) -> Testbed {
     Testbed::mirrored(switch, host, policy, 0)
 }
 
-/// Runs for `cycles` cycles. Returns the requests that ended, by node.
+/// Runs for `cycles` cycles. Returns the requests that have ended, by node.
 fn run(bed: &mut Testbed, cycles: u64, mut each: impl FnMut(&mut Testbed)) -> Vec<Vec<Completion>> {
     let mut done = vec![Vec::new(); bed.hosts.len()];
     for _ in 0..cycles {
@@ -63,7 +63,7 @@ fn a_copy_on_both_lines_costs_no_time_and_counts_once() {
     assert!(bed.is_idle() && bed.hosts.iter().all(|host| host.strays() == 0));
 }
 
-/// Frames hold up one copy; the other is in time.
+/// Frames delay one copy, while the other one arrives in time.
 #[test]
 fn the_first_copy_counts() {
     for busy in 0..2 {
@@ -80,7 +80,7 @@ fn the_first_copy_counts() {
     }
 }
 
-/// A node that one network cannot reach is asked over the other, after one timeout.
+/// After one timeout, requests to a node that one network cannot reach use the other network.
 #[test]
 fn a_lost_way_is_found_out_once() {
     let mut bed = testbed(3, MuxPolicy::Fair, None);
@@ -105,7 +105,7 @@ fn a_lost_way_is_found_out_once() {
 enum Failure {
     Switch,
     Link(u16),
-    /// One wrong bit, on the way to the switch or from it.
+    /// One wrong bit, on the way to the switch or on the way from it.
     Bit {
         node: u16,
         up: bool,
@@ -161,8 +161,8 @@ const WORD: u64 = 1 << 40;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// A part of one network fails in any cycle, while frames hold up both: each request ends once and with the right
-    /// outcome, each byte is written once and in its pair's order, and each read-modify-write is done once.
+    /// A part of one network fails in any cycle, while frames delay both networks. Each request ends once with the
+    /// right outcome, each byte is written once and in the order of its pair, and each read-modify-write is done once.
     #[test]
     fn whatever_fails_nothing_is_lost(
         all in proptest::collection::vec(step(), 1..50), star in 0..2_usize, failure in failures(), at in 0..1_500_u64,
@@ -181,7 +181,7 @@ proptest! {
                 star.send_down(node, encoded(&vec![vec![4; 700]; frames]));
             }
         }
-        // Requests of each source, in order; and expected writes of each pair.
+        // Requests of each source in order, and expected writes of each pair.
         let mut asked = vec![Vec::new(); usize::from(NODES)];
         let mut pairs = vec![Vec::new(); usize::from(NODES * NODES)];
         let mut rest = all.iter();
@@ -193,7 +193,7 @@ proptest! {
             while let Some(one) = next.filter(|one| due + u64::from(one.after) <= bed.now()) {
                 (due, next) = (bed.now(), rest.next());
                 let (src, dst) = (usize::from(one.src), (one.src + one.offset) % NODES);
-                // Every write has its own place in memory.
+                // Every write has a separate place in memory.
                 let address = (u64::from(one.src) << 20) + 4_096 + ((asked[src].len() as u64) << 10);
                 let request = match one.kind {
                     0 => Request::Read { dst, address: u64::from(one.bytes), bytes: one.bytes },
@@ -215,7 +215,7 @@ proptest! {
             }
         }
         prop_assert!(left > 0, "not over");
-        // The other copies are still under way.
+        // The other copies are still in transit.
         run(&mut bed, 2_000, |_| ());
         let mut words = vec![Vec::new(); usize::from(NODES)];
         for (asked, done) in asked.iter().zip(&mut done) {
@@ -243,7 +243,7 @@ proptest! {
             prop_assert_eq!(memory.read(WORD, 8), (words.len() as u64).to_le_bytes());
             for src in 0..usize::from(NODES) {
                 let is_of = |write: &&(u64, usize, u64, u64)| write.0 < WORD && write.0 >> 20 == src as u64;
-                // Adjacent parts become one.
+                // Adjacent parts are merged.
                 let mut written: Vec<(u64, u64)> = Vec::new();
                 for (address, bytes, ..) in memory.writes.iter().filter(is_of) {
                     match written.last_mut() {

@@ -189,7 +189,7 @@ impl GlobalView {
         None
     }
 
-    /// Notes that a credit of a transfer was issued.
+    /// Records that a credit of a transfer was issued.
     pub fn issue(&mut self, transfer: TransferId) {
         let Account { sender, class, pace, unused, .. } = &mut self.accounts[transfer as usize];
         *unused += 1;

@@ -1,22 +1,22 @@
-//! Bridge between a rack and a switched network (§6): R2C2 packets in Ethernet frames, and frames of outside hosts in
-//! R2C2 packets.
+//! Bridge between a rack and a switched network (§6). It puts R2C2 packets into Ethernet frames, and frames of outside
+//! hosts into R2C2 packets.
 //!
-//! **A packet in a frame** crosses a link of the rack that leads through switches. After the frame's header come the
-//! number of bytes that follow, because short frames are padded, and then the content of a tunnel datagram
-//! ([`Tunnel`]):
+//! **A packet in a frame** crosses a link of the rack that leads through switches. The frame's header is followed by
+//! the number of bytes that come after it, which is needed because short frames are padded. Then comes the content of
+//! a tunnel datagram ([`Tunnel`]):
 //!
 //! | bytes | |
 //! |---|---|
 //! | 0-5, 6-11 | destination, source: [`Mac::of_node`], unless switches know others |
 //! | 12-13 | [`ETHERTYPE`] |
-//! | 14-15 | bytes of what follows |
+//! | 14-15 | number of bytes that follow |
 //! | 16-31 | the header of a tunnel |
 //! | 32-.. | the packet |
 //!
 //! **A frame in a packet** crosses the rack from one gateway to another, unchanged, as the payload of a packet of
 //! [`Kind::Frame`](super::packet::Kind). A gateway learns behind which other gateway a host is, as switches do
-//! ([`Stations`]); frames to a group or to an unknown host go to all gateways. Frames are not fragmented: hosts behind
-//! a gateway have an MTU of [`most_mtu`].
+//! ([`Stations`]). Frames to a group or to an unknown host go to all gateways. Frames are not fragmented; therefore
+//! hosts behind a gateway have an MTU of [`most_mtu`].
 
 use super::packet::Malformed;
 use super::tunnel::{TUNNEL_HEADER, Tunnel};
@@ -56,12 +56,13 @@ pub fn ends(frame: &[u8]) -> Option<Ends> {
     Some((Mac(*header.first_chunk()?), Mac(*header[6..].first_chunk()?)))
 }
 
-/// Returns the MTU, in bytes, of hosts behind a gateway of a rack whose packets have room for `payload` bytes.
+/// Returns the MTU, in bytes, for hosts behind a gateway of a rack whose packets have room for `payload` bytes.
 pub fn most_mtu(payload: u64) -> u64 {
     payload.saturating_sub(FRAME_HEADER as u64)
 }
 
-/// Returns the bytes of a frame before a packet of `packet` bytes. `None` if the packet is too long for one.
+/// Returns the bytes that precede a packet of `packet` bytes in a frame, or `None` if the packet is too long for a
+/// frame.
 pub fn encapsulate((dst, src): Ends, tunnel: Tunnel, packet: usize) -> Option<[u8; ENCAPSULATION]> {
     let length = u16::try_from(TUNNEL_HEADER + packet).ok()?;
     let mut header = [0; ENCAPSULATION];
@@ -73,10 +74,10 @@ pub fn encapsulate((dst, src): Ends, tunnel: Tunnel, packet: usize) -> Option<[u
     Some(header)
 }
 
-/// Returns the packet in a frame, and the link that it crosses.
+/// Returns the packet in a frame, and the link that the packet crosses.
 ///
 /// # Errors
-/// If the frame is too short, or is not an encapsulated packet.
+/// If the frame is too short, or does not contain an encapsulated packet.
 pub fn decapsulate(frame: &[u8]) -> Result<(Ends, Tunnel, &[u8]), Malformed> {
     let ends = ends(frame).ok_or(Malformed::Length)?;
     if frame[12..14] != ETHERTYPE.to_be_bytes() {
@@ -88,18 +89,18 @@ pub fn decapsulate(frame: &[u8]) -> Result<(Ends, Tunnel, &[u8]), Malformed> {
     Ok((ends, tunnel, packet))
 }
 
-/// Hosts that a gateway knows, and the gateway behind which each is.
+/// Hosts that a gateway knows, each with the gateway behind which it is.
 #[derive(Debug, Clone, Default)]
 pub struct Stations(HashMap<Mac, (u16, Time)>);
 
-/// Time after which a host that is not heard of is forgotten, as in IEEE 802.1D.
+/// Time after which a host is forgotten if no frame of it arrives, as in IEEE 802.1D.
 const AGEING: Time = Time::from_us(300_000_000);
-/// Maximum number of hosts that are remembered. A host that invents addresses makes a gateway send to all, and no
-/// worse.
+/// Maximum number of hosts that are remembered. A host that invents addresses can fill the table, but the only effect
+/// is that the gateway sends frames to all gateways.
 const MOST_STATIONS: usize = 4_096;
 
 impl Stations {
-    /// Learns that the source of a frame is behind this gateway.
+    /// Records that the source of a frame is behind this gateway.
     pub fn learn(&mut self, now: Time, frame: &[u8], gateway: u16) {
         let Some((_, src)) = ends(frame).filter(|(_, src)| !src.is_group()) else { return };
         if self.0.len() >= MOST_STATIONS && !self.0.contains_key(&src) {
@@ -110,7 +111,7 @@ impl Stations {
         }
     }
 
-    /// Returns the gateway behind which a frame's destination is. `None` if unknown or a group.
+    /// Returns the gateway behind which a frame's destination is, or `None` if that is unknown or a group.
     pub fn gateway_of(&self, now: Time, frame: &[u8]) -> Option<u16> {
         let (dst, _) = ends(frame).filter(|(dst, _)| !dst.is_group())?;
         self.0.get(&dst).filter(|(_, heard)| *heard + AGEING > now).map(|(gateway, _)| *gateway)
@@ -127,7 +128,7 @@ mod tests {
     }
 
     proptest! {
-        /// Packets are read back from frames, however these are padded.
+        /// Packets can be decoded from frames, whatever the padding.
         #[test]
         fn packets_in_frames_read_back(
             rack: u64, link: u32, packet in prop::collection::vec(any::<u8>(), 0..100), filling in 0usize..50, nodes: (u16, u16),
@@ -140,7 +141,7 @@ mod tests {
             prop_assert!(decapsulate(&frame[..ENCAPSULATION + packet.len() - 1]).is_err());
         }
 
-        /// Arbitrary bytes are decoded as they say, or refused.
+        /// Arbitrary bytes are either decoded correctly or refused.
         #[test]
         fn nonsense_is_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..80), seal in 0u8..3) {
             if bytes.len() > 18 && seal > 0 {

@@ -2,12 +2,12 @@
 
 use unrack_units::Time;
 
-/// Limits a flow to its rate, and to `depth` bytes ahead of it.
+/// Token bucket that limits a flow to its rate, plus a burst of up to `depth` bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenBucket {
     kbps: u32,
     depth: u32,
-    /// Time at which all bytes sent are paid for at this rate.
+    /// Time at which the tokens of all bytes sent so far will have come in at this rate.
     paid: Time,
 }
 
@@ -27,7 +27,8 @@ impl TokenBucket {
         self.depth = depth;
     }
 
-    /// Returns when `bytes` may be sent; `None` if never at this rate. A full bucket lets more pass than it holds.
+    /// Returns when `bytes` may be sent, or `None` if never at this rate. A full bucket lets even a packet pass that
+    /// is larger than its depth.
     pub fn ready_at(&self, bytes: u32) -> Option<Time> {
         let credit = self.time_of(self.depth.saturating_sub(bytes))?;
         Some(self.paid.saturating_sub(credit))
@@ -40,7 +41,7 @@ impl TokenBucket {
         }
     }
 
-    /// Sets the rate from now on. Bytes that were sent and are not paid for are paid at the new rate.
+    /// Sets the rate from now on. The debt of bytes already sent is paid off at the new rate.
     pub fn set_rate(&mut self, now: Time, kbps: u32) {
         let debt = u128::from(self.paid.saturating_sub(now).as_ps()) * u128::from(self.kbps);
         self.kbps = kbps;
@@ -50,13 +51,13 @@ impl TokenBucket {
     }
 
     fn time_of(&self, bytes: u32) -> Option<Time> {
-        // 1 Kb/s is a bit in 10^9 ps.
+        // 1 Kb/s is one bit per 10^9 ps.
         let ps = (u64::from(bytes) * 8_000_000_000).checked_div(u64::from(self.kbps))?;
         Some(Time::from_ps(ps))
     }
 }
 
-/// Maximum debt in ps: one day, which no rate in use reaches.
+/// Maximum debt, in ps: one day, which no rate in use reaches.
 const MOST_DEBT: u128 = 86_400_000_000_000_000;
 
 #[cfg(test)]
@@ -65,7 +66,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// No more leaves in any interval than the rate allows and the bucket holds, however the rate changes.
+        /// However the rate changes, no more bytes leave in any interval than the rate allows and the bucket holds.
         #[test]
         fn no_more_leaves_than_comes_in(steps in prop::collection::vec((1u32..2_000, 1_000u32..10_000_000, 0u64..3_000_000), 1..80)) {
             const DEPTH: u32 = 3_000;

@@ -1,4 +1,4 @@
-//! Demand of a flow (§3.3.2, eq. 1): its sending rate, and the bytes that wait at its sender.
+//! Demand of a flow (§3.3.2, eq. 1), estimated from its sending rate and the bytes that wait at its sender.
 
 use super::rates::UNLIMITED;
 use unrack_units::{Bytes, Time};
@@ -9,7 +9,7 @@ pub struct Demand {
     /// Weight of a new observation in the moving average.
     gain: f64,
     kbps: Option<f64>,
-    /// Demand announced to other nodes; [`UNLIMITED`] if none was.
+    /// Demand that was announced to other nodes last, or [`UNLIMITED`] if none was.
     told_kbps: u32,
 }
 
@@ -19,11 +19,12 @@ impl Demand {
         Demand { gain, kbps: None, told_kbps: UNLIMITED }
     }
 
-    /// Updates the demand after a period in which the flow sent `sent`, with `waiting` left at its end. Returns the
-    /// demand to announce, if any: one below the flow's allocation, or one that differs from the announced one.
+    /// Updates the demand after a period in which the flow sent `sent` and at whose end `waiting` was left. Returns
+    /// the demand to announce, if any: one that is below the flow's allocation and differs from the announced one, or
+    /// [`UNLIMITED`] if the flow is no longer limited to what it announced.
     ///
-    /// Departure: the paper's r is the allocation, so that a demand could never be below it; here r is what was sent,
-    /// which equals the allocation whenever something waits.
+    /// Departure: in the paper, r is the allocation, so that a demand could never be below it. Here r is the rate at
+    /// which the flow sent, which equals the allocation whenever bytes wait.
     pub fn observe(
         &mut self,
         sent: Bytes,
@@ -37,7 +38,7 @@ impl Demand {
         self.kbps = Some(smoothed);
         let demand = smoothed.min(f64::from(UNLIMITED - 1)) as u32;
         let is_below = demand < allocation_kbps - allocation_kbps / TOLERANCE;
-        // A flow that was limited to its demand, and has something waiting, wants more.
+        // A flow that was limited to its announced demand and has bytes waiting wants more.
         let is_above = self.told_kbps < UNLIMITED && demand > self.told_kbps + self.told_kbps / TOLERANCE;
         let tell = if is_below {
             demand
@@ -54,7 +55,7 @@ impl Demand {
     }
 }
 
-/// Reciprocal of the tolerance: differences below a sixteenth are not worth a broadcast.
+/// Reciprocal of the tolerance, because differences below a sixteenth are not worth a broadcast.
 const TOLERANCE: u32 = 16;
 
 #[cfg(test)]
@@ -63,7 +64,7 @@ mod tests {
 
     const PERIOD: Time = Time::from_us(500);
 
-    /// Returns what a flow with 1 Gb/s to send sends at this allocation.
+    /// Returns the bytes that a flow with a supply of 1 Gb/s sends at this allocation.
     fn sent(kbps: u32) -> Bytes {
         Bytes::new(u64::from(kbps.min(1_000_000)) * 500 / 8_000)
     }
@@ -76,7 +77,7 @@ mod tests {
         for _ in 0..10 {
             assert_eq!(demand.observe(sent(1_000_000), Bytes::ZERO, PERIOD, 1_000_000), None);
         }
-        // More comes than the flow is given: it is no longer limited by its host.
+        // The host supplies more than the flow's allocation, so the flow is no longer limited by its host.
         let mut told = None;
         for _ in 0..10 {
             told = told.or(demand.observe(sent(1_000_000), Bytes::new(60_000), PERIOD, 1_000_000));

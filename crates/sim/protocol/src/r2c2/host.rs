@@ -1,11 +1,11 @@
-//! The program at a flow's source: the bytes that it has supplied (§3.3.2: host-limited flows).
+//! Program at a flow's source, and the bytes that it has supplied so far (§3.3.2: host-limited flows).
 
 use unrack_units::{Bytes, Rate, Time};
 
 /// Bytes that a program supplies to a flow, over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProgramBytes {
-    /// Rate of supply; `None` if all bytes are there at once.
+    /// Rate of supply, or `None` if all bytes are available at once.
     rate: Option<Rate>,
     /// Time since which `rate` holds.
     since: Time,
@@ -14,7 +14,7 @@ pub struct ProgramBytes {
 }
 
 impl ProgramBytes {
-    /// Creates a host that supplies a flow's bytes at this rate from now on; without a rate, all at once.
+    /// Creates a program that supplies a flow's bytes at this rate from now on, or all at once if there is no rate.
     pub fn new(rate: Option<Rate>, now: Time) -> ProgramBytes {
         ProgramBytes { rate, since: now, before: 0 }
     }
@@ -24,19 +24,19 @@ impl ProgramBytes {
         self.rate
     }
 
-    /// Returns the host with another rate from now on.
+    /// Returns the program with another rate from now on.
     pub fn at(self, rate: Option<Rate>, now: Time) -> ProgramBytes {
         ProgramBytes { rate, since: now, before: self.given(u64::MAX, now) }
     }
 
-    /// Returns how many of `bytes` it has supplied by now.
+    /// Returns how many of `bytes` bytes the program has supplied by now.
     pub fn given(&self, bytes: u64, now: Time) -> u64 {
         let Some(rate) = self.rate else { return bytes };
         let since = u128::from((now - self.since).as_ps()) * u128::from(rate.as_bps()) / 8_000_000_000_000;
         bytes.min(self.before.saturating_add(u64::try_from(since).unwrap_or(u64::MAX)))
     }
 
-    /// Returns when it has supplied `bytes`. `None` if all bytes were there from the start.
+    /// Returns when the program has supplied `bytes`, or `None` if all bytes were available from the start.
     pub fn has(&self, bytes: u64) -> Option<Time> {
         let missing = bytes.saturating_sub(self.before);
         let time = self.rate?.transmit(Bytes::new(missing));
@@ -50,8 +50,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// A host has supplied at least the bytes asked for at the time that it names for them; and none are taken back
-        /// when the rate changes.
+        /// At the time that it announces for a number of bytes, a program has supplied at least these bytes. A change
+        /// of the rate takes none of them back.
         #[test]
         fn it_gives_what_it_says(
             bps in 1_000u64..100_000_000_000, then in prop::option::of(1_000u64..1_000_000_000), bytes in 1u64..1 << 30, us in 0u64..1_000_000,

@@ -1,18 +1,19 @@
-//! Failure detection by keep-alives (§3.2 leaves open how failures are discovered).
+//! Failure detection by keep-alives (§3.2 does not specify how failures are discovered).
 //!
-//! Neighbours send each other keep-alives ([`Hello`](super::packet::Hello)). The node at the end of a link says whether
-//! it hears anything over it, with a version that counts the changes; neighbours pass on states that are new to them.
-//! So the newest state reaches all nodes, whatever is lost on the way; and the neighbours of a failed node report it.
+//! Neighbours send keep-alives to each other ([`Hello`](super::packet::Hello)). The node at the receiving end of a
+//! link reports whether anything arrives over it, with a version that counts the changes. Neighbours pass on the
+//! states that are new to them. The newest state therefore reaches all nodes even if packets are lost, and the failure
+//! of a node is reported by its neighbours.
 
 use std::collections::{BTreeMap, BTreeSet};
 use unrack_rack::graph::Graph;
 use unrack_units::Time;
 
-/// State of a link, as reported by the node at its end.
+/// State of a link, as reported by the node at its receiving end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkState {
     pub link: u32,
-    /// Number of changes of state. Odd: the link is down. 0: it has always been up.
+    /// Number of changes of state. An odd number means that the link is down; 0, that it has always been up.
     pub version: u32,
 }
 
@@ -25,16 +26,17 @@ pub struct LinkStates {
 }
 
 impl LinkStates {
-    /// Takes in a state that a neighbour passes on.
+    /// Handles a state that a neighbour passes on.
     pub fn hear(&mut self, LinkState { link, version }: LinkState) {
-        // The largest version is even: a link with a version that no node could have reached counts as up.
+        // The largest version that is accepted is even, so that a link counts as up if its version is so large that no
+        // node could have reached it by counting.
         if version > self.version(link) && version < u32::MAX {
             self.versions.insert(link, version);
             self.has_news = true;
         }
     }
 
-    /// Records the state of a link, as reported by the node at its end.
+    /// Records the state of a link, as reported by this node at its receiving end.
     pub fn say(&mut self, link: u32, is_down: bool) {
         if self.is_down(link) != is_down {
             self.hear(LinkState { link, version: self.version(link).saturating_add(1) });
@@ -50,7 +52,7 @@ impl LinkStates {
         self.version(link) % 2 == 1
     }
 
-    /// Returns whether a state is new since the last call.
+    /// Returns whether any state has changed since the last call.
     pub fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.has_news)
     }
@@ -60,17 +62,18 @@ impl LinkStates {
         self.versions.iter().map(|(link, version)| LinkState { link: *link, version: *version }).collect()
     }
 
-    /// Returns the links of cables that are down in either direction: a node that failed cannot report both.
+    /// Returns the links of all cables that are down in either direction, because a failed node cannot report its own
+    /// direction.
     pub fn down<'a>(&'a self, graph: &'a Graph) -> BTreeSet<u32> {
         let down = self.versions.keys().filter(|link| self.is_down(**link));
         down.flat_map(|link| [*link, graph.reverse(*link)]).collect()
     }
 }
 
-/// Keep-alives missing before a link is reported down.
+/// Number of missing keep-alives after which a link is reported down.
 const MOST_MISSED: u64 = 10;
 
-/// Times at which a node last heard from its neighbours, by port.
+/// Times at which a node last received anything from its neighbours, by port.
 #[derive(Debug, Clone)]
 pub struct Neighbours {
     interval: Time,
@@ -79,7 +82,7 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// Creates the record as if all neighbours had been heard now. `interval` is the time between keep-alives.
+    /// Creates the record as if all neighbours had just sent something. `interval` is the time between keep-alives.
     pub fn new(now: Time, ports: usize, interval: Time) -> Neighbours {
         Neighbours { interval, heard: vec![now; ports], looked: now }
     }
@@ -89,8 +92,8 @@ impl Neighbours {
         self.heard[port] = now;
     }
 
-    /// Checks for late polling; to be called once in an interval. A node that is itself late has not heard what came in
-    /// time.
+    /// Checks whether this node itself polls late; to be called once per interval. A late node has not yet processed
+    /// packets that arrived in time, so it must not report its neighbours.
     pub fn look(&mut self, now: Time) {
         if now > self.looked + self.interval * 2 {
             self.heard.fill(now);
@@ -110,8 +113,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// All nodes that heard the same know the same, in whatever order they heard it; and the node at the end of a
-        /// link has the last word, whatever others said of it.
+        /// All nodes that heard the same states know the same, in whatever order they heard them. The node at the
+        /// receiving end of a link has the last word, whatever others reported.
         #[test]
         fn what_is_newest_is_known(
             said in prop::collection::vec((0u32..4, any::<u32>()), 0..20), swapped in any::<prop::sample::Index>(), is_down: bool,

@@ -1,6 +1,7 @@
-//! Topology as nodes know it: the links not known to be down, and their routes, trees and weights.
+//! Topology as nodes know it: the links that are not known to be down, with their routes, trees and weights.
 //!
-//! Links that are left have numbers of their own here, as do the ports of a node; rates and weights use these numbers.
+//! The remaining links have separate numbers here, and so have the ports of a node. Rates and weights use these
+//! numbers.
 
 use super::Routing;
 use super::packet::Route;
@@ -14,11 +15,11 @@ use unrack_rack::graph::{FAR, Graph};
 pub struct Map {
     whole: Arc<Graph>,
     graph: Arc<Graph>,
-    /// Number in the whole of each link of `graph`. `None` if no link is down.
+    /// Number of each link of `graph` in the whole rack, or `None` if no link is down.
     links: Option<Vec<u32>>,
-    /// Connected part of each node: the smallest node in it.
+    /// Connected component of each node, named by its smallest node.
     part: Vec<u32>,
-    /// Whether the longest of all shortest paths fits into a packet's route.
+    /// Whether the longest of all shortest paths fits into the route of a packet.
     is_short: bool,
     trees: Trees,
     router: Router,
@@ -31,7 +32,7 @@ impl Map {
         Map::new(whole, whole.clone(), None, trees)
     }
 
-    /// Returns the map without the links for which `down` holds.
+    /// Returns the map without the links for which `down` returns `true`.
     pub fn without(&self, down: impl Fn(u32) -> bool) -> Map {
         let trees = self.trees.count();
         if !(0..self.whole.links()).any(&down) {
@@ -54,7 +55,7 @@ impl Map {
         }
     }
 
-    /// Returns the links that are left, as numbered in the whole.
+    /// Returns the remaining links, as numbered in the whole rack.
     pub fn links(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.graph.links()).map(|link| self.in_whole(link))
     }
@@ -69,8 +70,8 @@ impl Map {
         self.part[src as usize] == self.part[dst as usize] && (self.is_short || fits())
     }
 
-    /// Returns `routing`, or else spraying. Some routings need dimensions, which a torus with failures lacks, or paths
-    /// to all nodes.
+    /// Returns `routing` if it can be used, and spraying otherwise. Some routings need dimensions, which a torus with
+    /// failures does not have, or paths to all nodes.
     pub fn usable(&self, routing: Routing) -> Routing {
         let is_usable = match (&self.links, routing) {
             (None, _) => true,
@@ -102,7 +103,7 @@ impl Map {
         Some(in_whole)
     }
 
-    /// Returns the links by which a node forwards a broadcast of `src` along a tree, as numbered in the whole.
+    /// Returns the links by which a node forwards a broadcast of `src` along a tree, as numbered in the whole rack.
     pub fn onward(&mut self, node: u32, src: u32, tree: u8) -> impl Iterator<Item = u32> + use<> {
         let mask = self.trees.ports(node, src, tree);
         let first = self.graph.links_of(node).start;

@@ -1,6 +1,7 @@
 //! R2C2: a network stack for rack-scale computers (Costa et al., SIGCOMM 2015).
 //!
-//! Every node learns of all flows of the rack by broadcasts, and so computes its own fair rates, without probing.
+//! Every node learns of all flows in the rack from broadcasts. It can therefore compute the fair rates of its own
+//! flows without probing the network.
 //!
 //! | module | holds |
 //! |---|---|
@@ -17,9 +18,9 @@
 //! | [`transfer`] | acknowledgement and retransmission of a flow |
 //! | [`selection`] | the choice of each flow's routing |
 //! | [`links`] | failed links, found by keep-alives |
-//! | [`node`] | a node: what it does when a flow, a packet, a timer or a failure comes |
+//! | [`node`] | a node, which handles flows, packets, timers and failures |
 //! | [`news`] | broadcasts, and reports of lost ones |
-//! | [`trees`] | the links along which a broadcast goes |
+//! | [`trees`] | the links along which a broadcast travels |
 //! | [`packet`] | packets on the wire |
 //! | [`tunnel`] | packets in datagrams through a switched network |
 //! | [`bridge`] | packets in Ethernet frames, and frames in packets |

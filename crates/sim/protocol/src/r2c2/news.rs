@@ -1,4 +1,4 @@
-//! Broadcasts, and the reports of lost ones (§3.2).
+//! Broadcasts, and the reports of lost broadcasts (§3.2).
 
 use super::packet::{Broadcast, Event};
 use crate::silence::Silence;
@@ -9,7 +9,7 @@ use unrack_units::Time;
 pub enum News {
     /// State of one flow.
     Flow(Broadcast),
-    /// Chosen routings (§3.4), by the number of their list.
+    /// Chosen routings (§3.4), by the number of the list that contains them.
     Routings { src: u16, tree: u8, number: u32 },
 }
 
@@ -30,7 +30,7 @@ impl News {
         }
     }
 
-    /// Returns the same broadcast along another of its source's trees.
+    /// Returns the same broadcast, sent along another of its source's trees.
     pub fn along(self, tree: u8) -> News {
         match self {
             News::Flow(told) => News::Flow(Broadcast { tree, ..told }),
@@ -38,7 +38,7 @@ impl News {
         }
     }
 
-    /// Returns whether both have the same content, so that repeating one repeats the other.
+    /// Returns whether the two have the same content, so that repeating one also repeats the other.
     pub fn is_like(self, other: News) -> bool {
         match (self, other) {
             (News::Flow(one), News::Flow(other)) => {
@@ -48,7 +48,7 @@ impl News {
         }
     }
 
-    /// Returns whether a node that heard this one needs the other no more.
+    /// Returns whether a node that received this broadcast does not need the other any more.
     fn replaces(self, other: News) -> bool {
         let is_over = match (self, other) {
             (News::Flow(end), News::Flow(other)) => {
@@ -60,27 +60,28 @@ impl News {
     }
 }
 
-/// Reports of others' broadcasts that a node had to drop, kept until it hears of the same again.
+/// Reports of other nodes' broadcasts that this node had to drop. Each is kept until a broadcast with the same or
+/// newer content arrives.
 ///
-/// Departure: the paper does not say what happens when a report is lost as well. Here it is sent again after a timeout,
-/// which doubles, for as long as TCP would go on.
+/// Departure: the paper does not specify what happens when a report is lost as well. Here it is sent again after a
+/// timeout, which doubles each time, until TCP would give up.
 #[derive(Debug, Clone, Default)]
 pub struct Reports(Vec<Report>);
 
 #[derive(Debug, Clone)]
 struct Report {
     news: News,
-    /// Time at which it is sent again.
+    /// Time at which the report is sent again.
     at: Time,
     silence: Silence,
 }
 
-/// Maximum number of reports that are kept; others are sent only once.
+/// Maximum number of reports that are kept. Reports beyond it are sent only once.
 const MOST: usize = 1_024;
 
 impl Reports {
-    /// Records that a node had to drop a broadcast. Returns whether its source is to be told now; if so,
-    /// [`Reports::poll`] is to be called after `timeout`.
+    /// Records that the node had to drop a broadcast. Returns whether to report it to the source now; if so,
+    /// [`Reports::poll`] must be called after `timeout`.
     pub fn dropped(&mut self, now: Time, timeout: Time, news: News) -> bool {
         let is_open = self.0.iter().any(|open| open.news.is_like(news));
         if !is_open && self.0.len() < MOST {
@@ -90,12 +91,14 @@ impl Reports {
         !is_open
     }
 
-    /// Ends the reports that an arrived broadcast answers: its source was told, or had something newer to say.
+    /// Removes the reports that an arrived broadcast answers: its source received them, or had newer content to
+    /// announce.
     pub fn heard(&mut self, news: News) {
         self.0.retain(|open| !news.replaces(open.news));
     }
 
-    /// Returns one report to repeat, and when [`Reports::poll`] is to be called for it next; to be called until `None`.
+    /// Returns one report to repeat, and the time of the next call of [`Reports::poll`] for it; to be called until it
+    /// returns `None`.
     pub fn poll(&mut self, now: Time, timeout: Time) -> Option<(News, Time)> {
         while let Some(due) = self.0.iter().position(|open| open.at <= now) {
             let open = &mut self.0[due];

@@ -1,9 +1,9 @@
 //! One table of rates for all nodes of a process.
 //!
-//! A node needs its rates only when it computes them, and the rates of a set of flows are the same whoever computes
-//! them. So nodes of one process take turns with one table, which goes from the flows that one node counts to those that
-//! the next counts, and memory does not grow as nodes times links. A node that has a process of its own has a table of its
-//! own.
+//! A node needs its rates only when it computes them, and the rates of a set of flows do not depend on the node that
+//! computes them. Therefore the nodes of one process take turns with one table. The table moves from the flows that
+//! one node counts to those that the next node counts, so that memory does not grow with nodes times links. A node
+//! that is alone in its process has a separate table.
 
 use super::packet::Broadcast;
 use super::rates::{Rates, Slot};
@@ -13,7 +13,7 @@ use rapidhash::fast::SeedableState;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Table of rates. A clone is the same table.
+/// Table of rates. Its clones share the same table.
 #[derive(Debug, Clone)]
 pub struct SharedRates(Arc<Mutex<Table>>);
 
@@ -24,7 +24,7 @@ struct Table {
     entries: HashMap<FlowKey, Entry, SeedableState<'static>>,
     /// Number of settlements so far.
     turn: u64,
-    /// Flows that the present node counts and the last one did not.
+    /// Flows that the current node counts and the previous one did not.
     absent: Vec<Broadcast>,
 }
 
@@ -37,7 +37,7 @@ struct Entry {
 }
 
 impl SharedRates {
-    /// Creates a table without flows; `rates` of the links, without flows.
+    /// Creates a table without flows. `rates` are those of the links, without flows.
     pub fn new(rates: Rates) -> SharedRates {
         debug_assert!(rates.is_empty());
         let (entries, absent) = (HashMap::with_hasher(SeedableState::fixed()), Vec::new());
@@ -48,7 +48,7 @@ impl SharedRates {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Settles the rates of these flows, and of no others. Returns the number of the settlement.
+    /// Settles the rates of these flows and of no others. Returns the number of the settlement.
     pub(super) fn settle<'a>(
         &self,
         flows: impl Iterator<Item = &'a Broadcast>,
@@ -88,14 +88,15 @@ impl SharedRates {
         *turn
     }
 
-    /// Returns the rate in Kb/s of a flow that the last settlement counted; it must have had this number.
+    /// Returns the rate in Kb/s of a flow that the last settlement counted. `turn` must be the number of that
+    /// settlement.
     pub(super) fn kbps(&self, key: FlowKey, turn: u64) -> Option<u32> {
         let table = self.table();
         assert_eq!(table.turn, turn, "a node reads its rates before another computes its own");
         table.entries.get(&key).map(|entry| table.rates.kbps(entry.slot))
     }
 
-    /// Returns the rate in Kb/s that a flow over these links would get alone.
+    /// Returns the rate in Kb/s that a flow over these links would get if it were alone.
     pub fn alone_kbps(&self, shares: &[LinkShare]) -> u32 {
         self.table().rates.alone_kbps(shares)
     }
@@ -123,7 +124,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nodes that share a table have the rates of nodes that each have one, whatever each of them has heard.
+        /// Whatever each of them has heard, nodes that share a table get the same rates as nodes with separate tables.
         #[test]
         fn a_shared_table_gives_what_tables_of_their_own_give(
             steps in prop::collection::vec((0..NODES, 0u8..4, 0u16..8, (1u32..20, any::<bool>())), 1..120),

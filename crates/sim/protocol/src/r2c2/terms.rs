@@ -1,4 +1,4 @@
-//! Weights, priorities and demands of flows, by their end nodes: the rules of an operator (§3.3.2: tenants and
+//! Weights, priorities and demands of flows, by their end nodes. An operator's rules set them (§3.3.2: tenants and
 //! deadlines map to weights and priorities).
 
 use super::Routing;
@@ -7,26 +7,26 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Rate, Time};
 
-/// Rule for flows between some nodes. Omitted fields leave the flow's terms unchanged.
+/// Rule for flows between some nodes. Fields that are left out do not change the flow's terms.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rule {
-    /// Sources of the flows concerned. Default: all nodes.
+    /// Sources of the flows to which the rule applies. Default: all nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub src: Option<Vec<u32>>,
-    /// Destinations of the flows concerned. Default: all nodes.
+    /// Destinations of the flows to which the rule applies. Default: all nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dst: Option<Vec<u32>>,
-    /// Time from which the rule holds, flows under way included. Default: from the beginning.
+    /// Time from which the rule holds, also for running flows. Default: from the beginning.
     pub at: Time,
     /// Weight of a flow relative to others. Default 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u8>,
-    /// Priority of a flow: 0, the default, is served first.
+    /// Priority of a flow. 0 is the default and is served first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
-    /// Rate at which the source's program supplies bytes (§3.3.2: host-limited flows). Nodes are not told it: R2C2
-    /// estimates it. Default: all bytes are there at the start.
+    /// Rate at which the source's program supplies bytes (§3.3.2: host-limited flows). Nodes do not get this value,
+    /// because R2C2 estimates it. Default: all bytes are available at the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub demand: Option<Rate>,
     /// Routing of a flow. Default: the fabric's.
@@ -35,7 +35,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Returns whether the rule concerns flows between these nodes.
+    /// Returns whether the rule applies to flows between these nodes.
     pub fn matches(&self, src: u32, dst: u32) -> bool {
         let holds = |nodes: &Option<Vec<u32>>, node| nodes.as_ref().is_none_or(|nodes| nodes.contains(&node));
         holds(&self.src, src) && holds(&self.dst, dst)
@@ -45,14 +45,14 @@ impl Rule {
 /// Terms of one flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
-    /// Weight and priority, with an unlimited demand: R2C2 does not know the demand when a flow starts.
+    /// Weight and priority, with an unlimited demand because R2C2 does not know the demand when a flow starts.
     pub asked: Requirements,
     pub demand: Option<Rate>,
     pub routing: Routing,
 }
 
 impl Terms {
-    /// Applies all rules that hold at `now`; a later rule overrides those before it.
+    /// Returns the terms under all rules that hold at `now`. A later rule overrides earlier ones.
     pub fn from_rules(rules: &[Rule], routing: Routing, src: u32, dst: u32, now: Time) -> Terms {
         let mut terms = Terms { asked: Requirements::default(), demand: None, routing };
         for rule in rules.iter().filter(|rule| rule.at <= now && rule.matches(src, dst)) {

@@ -1,8 +1,9 @@
 //! Broadcast trees (§3.2): the neighbours to which a node forwards a broadcast, by its source and tree.
 //!
-//! A tree consists of shortest paths, so that a broadcast arrives everywhere as early as possible. Where several
-//! neighbours of a node are equally near to the source, the one that forwards to it depends on the node and the number
-//! of the tree, so that trees use different links. On a torus, the trees of one node serve all others, translated.
+//! A tree consists of shortest paths, so that a broadcast arrives everywhere as early as possible. If several
+//! neighbours of a node are equally near to the source, the node and the number of the tree decide which of them
+//! forwards to it, so that different trees use different links. On a torus, the trees of one node, translated, serve
+//! all other nodes.
 
 use std::sync::Arc;
 use unrack_rack::graph::Graph;
@@ -13,11 +14,12 @@ pub struct Trees {
     graph: Arc<Graph>,
     count: u8,
     torus: Option<Torus>,
-    /// Ports by which each node forwards, by tree and node; by source, computed on demand.
+    /// Ports by which each node forwards, indexed by source, then by tree and node. A source's entry is computed on
+    /// demand.
     masks: Vec<Option<Box<[u8]>>>,
 }
 
-/// Coordinates of a torus's nodes, tabulated because divisions are slow.
+/// Coordinates of the nodes of a torus. They are tabulated because divisions are slow.
 #[derive(Debug, Clone)]
 struct Torus {
     /// Side and stride of each dimension.
@@ -38,8 +40,8 @@ impl Trees {
         self.count
     }
 
-    /// Returns the ports by which a node forwards a broadcast of `src` along `tree`, one bit each; none for a tree that
-    /// does not exist.
+    /// Returns the ports by which a node forwards a broadcast of `src` along `tree`, one bit each. There are none if
+    /// the tree does not exist.
     pub fn ports(&mut self, node: u32, src: u32, tree: u8) -> u8 {
         if tree >= self.count || node >= self.graph.nodes() || src >= self.graph.nodes() {
             return 0;
@@ -64,7 +66,8 @@ impl Trees {
         links
     }
 
-    /// Returns the first tree of a source, from `turn` on, that uses none of the links `down`; `None` if all do.
+    /// Returns the first tree of a source, from `turn` on, that uses none of the links in `down`, or `None` if each
+    /// uses one.
     pub fn around(&mut self, src: u32, turn: u8, down: &[u32]) -> Option<u8> {
         let count = u16::from(self.count);
         let mut turns = (0..count).map(|n| ((u16::from(turn) + n) % count) as u8);
@@ -121,7 +124,7 @@ mod tests {
         vec![cube(&[4, 4], true), cube(&[3, 2, 4], true), cube(&[4, 3], false), chords]
     }
 
-    /// Every node receives the broadcast once, over as few links as there are other nodes, by a shortest path.
+    /// Every node receives the broadcast once, by a shortest path, over as many links as there are other nodes.
     #[test]
     fn a_broadcast_comes_to_all_once_and_by_shortest_paths() {
         for graph in graphs().into_iter().map(Arc::new) {

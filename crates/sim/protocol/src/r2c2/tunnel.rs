@@ -1,5 +1,5 @@
-//! R2C2 packets through a switched network (§6): each in its own datagram, behind a header that names the rack and the
-//! link that the packet crosses there.
+//! Tunnel that carries R2C2 packets through a switched network (§6). Each packet travels in a separate datagram, after
+//! a header that names the rack and the link that the packet crosses there.
 //!
 //! | bytes | |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | 12-15 | link, as its graph numbers them |
 //! | 16-.. | the packet |
 //!
-//! Numbers are in network order. The packet has a checksum of its own, which the end of the tunnel does not check.
+//! Numbers are in network order. The packet has its own checksum, which the end of the tunnel does not check.
 
 use super::packet::Malformed;
 
@@ -23,7 +23,7 @@ pub struct Tunnel {
 
 /// Bytes of [`Tunnel`], before the packet.
 pub const TUNNEL_HEADER: usize = 16;
-/// First bytes of such datagrams.
+/// First bytes of a tunnel datagram.
 pub const MAGIC: [u8; 2] = [0x52, 0xC2];
 const VERSION: u8 = 1;
 
@@ -38,10 +38,10 @@ impl Tunnel {
         header
     }
 
-    /// Decodes the header of a datagram, and returns the packet after it.
+    /// Decodes the header of a datagram, and returns it with the packet after it.
     ///
     /// # Errors
-    /// If the datagram is too short, or is not one of a tunnel.
+    /// If the datagram is too short, or does not come from a tunnel.
     pub fn decode(datagram: &[u8]) -> Result<(Tunnel, &[u8]), Malformed> {
         let (header, packet) = datagram.split_first_chunk::<TUNNEL_HEADER>().ok_or(Malformed::Length)?;
         if header[..3] != [MAGIC[0], MAGIC[1], VERSION] {
@@ -69,7 +69,7 @@ mod tests {
             prop_assert_eq!(Tunnel::decode(&datagram), Ok((tunnel, &packet[..])));
         }
 
-        /// Arbitrary bytes are refused, or decoded as they say.
+        /// Arbitrary bytes are either refused or decoded correctly.
         #[test]
         fn nonsense_is_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..40), seal: bool) {
             if seal && bytes.len() > 4 {

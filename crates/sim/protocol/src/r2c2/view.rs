@@ -1,7 +1,7 @@
-//! View of one node: the rack's flows that it knows of, and the rates that it computes from them.
+//! One node's view: the flows of the rack that it knows, and the rates that it computes from them.
 //!
-//! A broadcast comes every few hundred ns, but rates are settled thousands of times less often. So broadcasts are only
-//! stored, and processed when something depends on them.
+//! A broadcast arrives every few hundred ns, but rates are settled thousands of times less often. Therefore broadcasts
+//! are only stored on arrival, and processed when a result depends on them.
 
 use super::Routing;
 use super::packet::{Broadcast, Event};
@@ -11,27 +11,27 @@ use rapidhash::fast::SeedableState;
 use std::collections::{HashMap, VecDeque};
 use unrack_units::Time;
 
-/// Name of a flow: its source and its number there.
+/// Name of a flow: its source, and its number at that source.
 pub type FlowKey = (u16, u16);
 
-/// Flows and rates as one node knows them.
+/// Flows and rates that one node knows.
 #[derive(Debug, Clone)]
 pub struct RackView {
-    /// Broadcasts heard and not processed yet.
+    /// Broadcasts that have arrived but are not processed yet.
     unread: Vec<(Time, Broadcast)>,
     /// Index in `flows` of each flow.
     places: HashMap<FlowKey, u32, SeedableState<'static>>,
     flows: Vec<Known>,
     free: Vec<u32>,
-    /// Flows that do not count yet, by when they became known; and flows that ended, by when they did. Some entries are
-    /// outdated.
+    /// Flows that do not count yet, by the time when they became known; and ended flows, by the time when they ended.
+    /// Some entries are outdated.
     young: VecDeque<(Time, u32)>,
     over: VecDeque<(Time, u32)>,
-    /// Time before which ended flows can be forgotten.
+    /// Time from which on ended flows can be forgotten.
     forgets: Option<Time>,
-    /// Flows that counted, and whose routing has changed.
+    /// Flows whose routing has changed after they had counted.
     rerouted: Vec<u32>,
-    /// Time of a new discovery of the topology, until sources have announced their flows again.
+    /// Time of a new discovery of the topology; `None` once all sources have had time to announce their flows again.
     discovered: Option<Time>,
     rates: SharedRates,
     /// Number of the last settlement in `rates`.
@@ -45,7 +45,7 @@ struct Known {
     /// Time of the last broadcast about it.
     heard: Time,
     told: Broadcast,
-    /// True once the flow is old enough to have a rate.
+    /// Whether the flow is old enough to have a rate.
     counts: bool,
     state: State,
 }
@@ -53,15 +53,15 @@ struct Known {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// Ended, perhaps before its start was heard. Kept for an interval, so that a repeated start is not taken for a new
-    /// flow.
+    /// Ended, perhaps before its start arrived. The entry is kept for an interval, so that a repeated start is not
+    /// mistaken for a new flow.
     Over,
     /// Unused entry.
     Free,
 }
 
 impl RackView {
-    /// Creates a view without flows, which takes turns with others at `rates`.
+    /// Creates a view without flows. It takes turns with other views at `rates`.
     pub fn new(rates: SharedRates) -> RackView {
         RackView {
             unread: Vec::new(),
@@ -78,17 +78,17 @@ impl RackView {
         }
     }
 
-    /// Stores a broadcast that has come.
+    /// Stores a broadcast that has arrived.
     pub fn hear(&mut self, now: Time, told: &Broadcast) {
-        // A node that sends nothing never settles rates, and would store without bound.
+        // A node that sends nothing never settles rates, so its store would grow without bound.
         if self.unread.len() == MOST_UNREAD {
             self.read();
         }
         self.unread.push((now, *told));
     }
 
-    /// Processes the stored broadcasts, as every method that depends on them does: [`RackView::settle`] then has less to
-    /// do.
+    /// Processes the stored broadcasts. Every method that depends on them does this too; after an explicit call,
+    /// [`RackView::settle`] has less to do.
     pub fn read(&mut self) {
         while let Some(&(since, at)) = self.over.front().filter(|(since, _)| Some(*since) <= self.forgets) {
             self.over.pop_front();
@@ -103,7 +103,7 @@ impl RackView {
         let mut unread = std::mem::take(&mut self.unread);
         unread.drain(..).for_each(|(then, told)| self.take(then, told));
         self.unread = unread;
-        // Most flows end before they are old enough.
+        // Dropped entries are those of flows that ended before they were old enough, which most flows do.
         self.young.retain(|(_, at)| self.flows[*at as usize].state == State::Open);
     }
 
@@ -121,7 +121,7 @@ impl RackView {
                 let at = place.unwrap_or_else(|| self.keep(over));
                 self.over.push_back((now, at));
             }
-            // A repeated start, perhaps with other requirements.
+            // A repeated start, perhaps with different requirements.
             (Event::Start | Event::Demand, Some(known)) => {
                 known.heard = now;
                 known.told.asked = told.asked;
@@ -154,7 +154,7 @@ impl RackView {
         self.free.push(at);
     }
 
-    /// Changes the routing of a flow (§3.4); its rate follows at the next [`RackView::settle`].
+    /// Changes the routing of a flow (§3.4). Its rate changes at the next [`RackView::settle`].
     pub fn reroute(&mut self, key: FlowKey, routing: Routing) {
         self.read();
         if let Some(at) = self.places.get(&key) {
@@ -172,8 +172,9 @@ impl RackView {
         }
     }
 
-    /// Replaces the topology: `rates` are those of its links, without flows. All flows are announced again (§3.2), and
-    /// flows that are not for two intervals are forgotten. `usable` returns the routing that replaces one.
+    /// Replaces the topology. `rates` are those of its links, without flows. All flows are announced again (§3.2), and
+    /// a flow that is not announced within two intervals is forgotten. `usable` returns the routing that replaces
+    /// another.
     pub fn discover(&mut self, now: Time, rates: SharedRates, usable: impl Fn(Routing) -> Routing) {
         self.read();
         self.rates = rates;
@@ -201,7 +202,7 @@ impl RackView {
         told
     }
 
-    /// Adds the flows that have been known for an interval (§3.3.2), and settles all rates.
+    /// Counts the flows that have been known for an interval (§3.3.2), and settles all rates.
     pub fn settle(&mut self, now: Time, interval: Time, weights: &mut Weights) {
         self.read();
         if let Some(at) = self.discovered.filter(|at| *at + interval * 2 <= now) {
@@ -227,25 +228,26 @@ impl RackView {
         self.turn = self.rates.settle(counting.map(|known| &known.told), weights);
     }
 
-    /// Counts a flow from now on, unless it has ended meanwhile.
+    /// Counts a flow from now on, unless it has ended in the meantime.
     fn count(&mut self, at: u32) {
         let known = &mut self.flows[at as usize];
         known.counts = known.state == State::Open;
     }
 
-    /// Returns the rate in Kb/s that a flow over these links would get alone.
+    /// Returns the rate in Kb/s that a flow over these links would get if it were alone.
     pub fn alone_kbps(&self, shares: &[LinkShare]) -> u32 {
         self.rates.alone_kbps(shares)
     }
 
-    /// Returns the rate in Kb/s of a flow that is old enough to have one; valid right after [`RackView::settle`].
+    /// Returns the rate in Kb/s of a flow that is old enough to have one. The rate is valid right after
+    /// [`RackView::settle`].
     pub fn kbps(&self, key: FlowKey) -> Option<u32> {
         self.places.get(&key).filter(|at| self.flows[**at as usize].counts)?;
         self.rates.kbps(key, self.turn)
     }
 }
 
-/// Maximum number of broadcasts that are stored: 128 KiB.
+/// Maximum number of broadcasts that are stored, which take 128 KiB.
 const MOST_UNREAD: usize = 4_096;
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use unrack_units::Time;
 pub struct Acked {
     /// Segments newly known to have arrived.
     pub delivered: u32,
-    /// True if the receiver echoed a congestion mark.
+    /// Whether the receiver echoed a congestion mark.
     pub marked: bool,
     /// First segment not yet acknowledged (SND.UNA of RFC 9293).
     pub una: u32,

@@ -55,7 +55,7 @@ impl Rto {
         Some(Time::from_ps(2 * srtt))
     }
 
-    /// Returns the timeout in use: doubled for each timeout in a row (§5.5), and longer by up to a half while it is.
+    /// Returns the timeout in use: doubled for each timeout in a row (§5.5), and then also longer by up to a half.
     // Departure: the RFC has no draw. Without it, the retries of a sender whose timeout is at its least meet the
     // outages of a link that fails with the same period.
     pub(super) fn timeout(&self) -> Time {

@@ -24,7 +24,7 @@ pub(super) struct Scoreboard {
 pub(super) struct Progress {
     /// Segments now known to have arrived that were not before.
     pub delivered: u32,
-    /// True if `una` moved.
+    /// Whether `una` moved.
     pub advanced: bool,
 }
 

@@ -78,9 +78,10 @@ fn who_is_late_was_not_lost() {
         assert!(sender.is_done());
         (before, sender.control().cwnd())
     };
-    // The acknowledgement is that of the probe, so the last segment was lost, and one segment is in flight.
+    // The acknowledgement is that of the probe, so the last segment was lost. One segment was in flight, so the window
+    // shrinks to its minimum.
     assert_eq!(acked(true), (19, 2));
-    // The acknowledgement is that of the segment itself.
+    // The acknowledgement is that of the segment itself, which was only late.
     let (before, after) = acked(false);
     assert!(after >= before);
 }

@@ -5,19 +5,19 @@ use crate::message::NodeId;
 use std::sync::Arc;
 use unrack_units::Time;
 
-/// Work of a job. A round begins when the one before is over everywhere.
+/// Work of a job. A round begins when the previous round is over everywhere.
 #[derive(Debug, Clone)]
 pub struct ComputedJob {
     pub name: String,
     pub ranks: u32,
     pub rounds: Vec<Arc<Tasks>>,
     pub start: Time,
-    /// Node of each rank; `None` if the policy chooses.
+    /// Node of each rank, or `None` if the policy chooses.
     pub on: Option<Vec<NodeId>>,
 }
 
 impl ComputedJob {
-    /// Creates a job of these rounds that starts at once, wherever there is room.
+    /// Creates a job of these rounds that starts at once, on any hosts with room.
     pub fn new(name: impl Into<String>, ranks: u32, rounds: Vec<Arc<Tasks>>) -> ComputedJob {
         ComputedJob { name: name.into(), ranks, rounds, start: Time::ZERO, on: None }
     }
@@ -38,7 +38,8 @@ impl ComputedJob {
         messages.map(|(_, _, bytes)| bytes).max().unwrap_or(0)
     }
 
-    /// Sums a quantity over rounds. Rounds are often the same: each is evaluated once.
+    /// Sums a quantity over all rounds. Rounds are often identical, therefore each distinct one is evaluated only
+    /// once.
     pub(super) fn sum(&self, of: impl Fn(&Tasks) -> u64) -> u64 {
         let mut sum = 0;
         let mut last: Option<(&Arc<Tasks>, u64)> = None;

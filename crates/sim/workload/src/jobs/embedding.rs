@@ -1,5 +1,6 @@
-//! DLRM inference (Naumov et al., 2019): each rank requests the embeddings that its batch needs from their owners, each
-//! once, and computes when it has them all. An owner loads the requested rows, from anywhere in its tables.
+//! DLRM inference (Naumov et al., 2019). Each rank requests the embeddings that its batch needs from their owners,
+//! each embedding once, and computes when it has all of them. An owner loads the requested rows, which may be anywhere
+//! in its tables.
 
 use super::tasks::{Builder, Tasks};
 use crate::random::{DrawPurpose, drawn, generator, scale};
@@ -16,15 +17,15 @@ pub const ROWS: [u32; 26] = [
     5_461_306, 10, 5_652, 2_173, 4, 7_046_547, 18, 15, 286_181, 105, 142_572,
 ];
 
-/// Bytes of a row's number, as DLRM's `int64`.
+/// Bytes of a row number, which is an `int64` in DLRM.
 const NUMBER_BYTES: u64 = 8;
 /// Bytes of a line of a processor's cache.
 const LINE_BYTES: u64 = 64;
-/// Bytes of a number in an embedding, single precision.
+/// Bytes of an element of an embedding, in single precision.
 const ELEMENT_BYTES: u64 = 4;
 
-/// Returns all batches as one round. A rank's batches follow each other, and ranks do not wait for the batches of
-/// others.
+/// Returns all batches as one round. The batches of a rank follow each other, and ranks do not wait for the batches of
+/// other ranks.
 pub fn embedding(spec: &Embedding, ranks: u32, seed: u64) -> Vec<Arc<Tasks>> {
     let takes = |lookups: u64| Time::from_secs_f64(lookups as f64 / f64::from(spec.lookups_per_s));
     let zipfs = ROWS.map(|rows| Zipf::new(f64::from(rows), spec.exponent).expect("checked: no less than 0"));
@@ -64,7 +65,7 @@ pub fn embedding(spec: &Embedding, ranks: u32, seed: u64) -> Vec<Arc<Tasks>> {
     vec![Arc::new(builder.finish())]
 }
 
-/// Returns the number of rows of all tables that an owner has.
+/// Returns the number of rows that an owner has in all tables.
 fn rows_of(spec: &Embedding, owner: u32, ranks: u32) -> u64 {
     let all = ROWS.iter().map(|rows| u64::from(*rows));
     match spec.spread {
@@ -73,7 +74,7 @@ fn rows_of(spec: &Embedding, owner: u32, ranks: u32) -> u64 {
     }
 }
 
-/// Returns the number of different rows that a batch needs of each owner.
+/// Returns the number of different rows that a batch needs from each owner.
 fn lookups(
     spec: &Embedding,
     draws: &mut crate::random::Generator,
@@ -108,12 +109,12 @@ mod tests {
         Embedding { batches: 3, batch: 256, dimension: 16, exponent, spread, lookups_per_s, compute }
     }
 
-    /// Returns the bytes that each rank sends as an owner: answers are eight times the requests.
+    /// Returns the bytes that each rank sends as an owner. Answers are eight times as large as requests.
     fn answered(spec: &Embedding) -> Vec<u64> {
         let mut answered = vec![0; 8];
         let tasks = &embedding(spec, 8, 1)[0];
         let all: u64 = tasks.messages().map(|(_, _, bytes)| bytes).sum();
-        // A microsecond for each lookup; those of a rank's own rows send nothing.
+        // Each lookup takes a microsecond. Lookups of a rank's own rows send nothing.
         let lookups = (tasks.computed() - Time::from_us(8 * 3 * 100)).as_ns() / 1_000;
         assert!(all < lookups * (8 + 64) && all > lookups / 2 * (8 + 64));
         for task in 0..tasks.len() {

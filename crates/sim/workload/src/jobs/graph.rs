@@ -1,11 +1,12 @@
 //! PageRank and connected components on a partitioned graph, in supersteps.
 //!
-//! In a superstep each rank traverses the edges of its active vertices and sums up the updates for each vertex of
-//! another rank: one update for a pair of rank and vertex, of a number and a value. The superstep is over when all
-//! ranks have received theirs, as in Gemini (OSDI 2016).
+//! In a superstep, each rank traverses the edges of its active vertices and sums up the updates for each vertex of
+//! another rank. It then sends one update for each pair of rank and vertex, which consists of a vertex number and a
+//! value. The superstep is over when all ranks have received their updates, as in Gemini (OSDI 2016).
 //!
-//! A rank loads the values of its vertices and their edges sequentially, and for each edge the sum for its target,
-//! which is anywhere among those that it updates; then, for each update received, the value of the vertex.
+//! A rank loads the values of its vertices and their edges sequentially. For each edge it also loads the sum for the
+//! edge's target, which may be anywhere among the vertices that the rank updates. Afterwards, for each update
+//! received, it loads the value of the vertex.
 
 use super::kronecker::KroneckerGraph;
 use super::tasks::{Builder, Tasks};
@@ -19,9 +20,10 @@ use unrack_units::Time;
 const NUMBER_BYTES: u64 = 4;
 /// Bytes of a PageRank value, a `double`.
 const RANK_BYTES: u64 = 8;
-/// Bytes of a label: another vertex's number.
+/// Bytes of a label, which is the number of another vertex.
 const LABEL_BYTES: u64 = 4;
-/// Bytes of a processor's cache line: loaded for each sum, which is alone in its line.
+/// Bytes of a processor's cache line. One line is loaded for each sum, because a line contains only one sum that is
+/// needed.
 const LINE_BYTES: u64 = 64;
 /// Damping factor (Brin and Page, 1998).
 pub const DAMPING: f64 = 0.85;
@@ -34,7 +36,7 @@ pub struct Supersteps<T> {
     pub rounds: Vec<Arc<Tasks>>,
 }
 
-/// Computes PageRank over the supersteps that the job asks for.
+/// Computes PageRank over the number of supersteps that the job specifies.
 pub fn pagerank(spec: &PageRank, ranks: u32, seed: u64) -> Supersteps<f64> {
     let graph = KroneckerGraph::draw(&spec.graph(), seed);
     let chunks = graph.chunks(ranks);
@@ -44,7 +46,8 @@ pub fn pagerank(spec: &PageRank, ranks: u32, seed: u64) -> Supersteps<f64> {
     let mut tasks: Option<Arc<Tasks>> = None;
     for _ in 0..spec.iterations {
         let mut next = vec![0.0; vertices];
-        // Vertices without edges give their rank to all: one number, sent with the superstep's end.
+        // Vertices without edges distribute their rank to all vertices. This takes one number, which is sent with the
+        // end of the superstep.
         let mut lost = 0.0;
         step.clear();
         for (rank, chunk) in chunks.iter().enumerate() {
@@ -64,14 +67,14 @@ pub fn pagerank(spec: &PageRank, ranks: u32, seed: u64) -> Supersteps<f64> {
         let from_all = (1.0 - DAMPING + DAMPING * lost) / vertices as f64;
         next.iter_mut().for_each(|value| *value = from_all + DAMPING * *value);
         values = next;
-        // All vertices are active in every superstep: each one sends the same.
+        // All vertices are active in every superstep, therefore each superstep sends the same messages.
         tasks.get_or_insert_with(|| Arc::new(step.tasks(RANK_BYTES, spec.edges_per_s)));
     }
     let rounds = tasks.map_or(Vec::new(), |tasks| vec![tasks; spec.iterations as usize]);
     Supersteps { values, rounds }
 }
 
-/// Computes the smallest vertex of each vertex's component.
+/// Computes, for each vertex, the smallest vertex of its component.
 pub fn components(spec: &Components, ranks: u32, seed: u64) -> Supersteps<u32> {
     let graph = KroneckerGraph::draw(&spec.graph(), seed).undirected();
     let chunks = graph.chunks(ranks);
@@ -106,10 +109,10 @@ struct Superstep {
     ranks: usize,
     /// Rank that owns each vertex, by vertex.
     owner: Vec<u32>,
-    /// Rank that last updated each vertex, plus one; by vertex. Ranks are processed in turn, so this recognizes each
-    /// pair.
+    /// Rank that last updated each vertex, plus one, by vertex. Each pair of rank and vertex is counted once in this
+    /// way, because ranks are processed one after the other.
     told_by: Vec<u32>,
-    /// Number of updates from each rank to each other.
+    /// Number of updates from each rank to each other rank.
     updates: Vec<u64>,
     /// Number of edges that each rank traversed, by rank.
     edges: Vec<u64>,
@@ -149,7 +152,7 @@ impl Superstep {
         }
     }
 
-    /// Returns the loads of a rank while it traverses its edges.
+    /// Returns the data that a rank loads while it traverses its edges.
     fn goes_through(&self, rank: usize, value_bytes: u64) -> TaskLoads {
         let told: u64 = self.updates[rank * self.ranks..(rank + 1) * self.ranks].iter().sum();
         let edges = self.edges[rank];
@@ -174,7 +177,7 @@ impl Superstep {
             builder.loads(ends + rank as u32, loads);
         }
         for from in 0..self.ranks {
-            // Staggered, so that ranks do not all begin with the same one.
+            // The order is staggered, so that the ranks do not all start with the same target.
             for to in (1..=self.ranks).map(|ahead| (from + ahead) % self.ranks) {
                 let updates = self.updates[from * self.ranks + to];
                 if to == from {
@@ -243,7 +246,7 @@ mod tests {
             for from in 0..graph.vertices() {
                 for to in graph.targets(from) {
                     let (a, b) = (root(&mut parents, from), root(&mut parents, *to));
-                    // The smaller one is the root, as with labels.
+                    // The smaller vertex becomes the root, as with labels.
                     parents[a.max(b) as usize] = a.min(b);
                 }
             }
@@ -252,7 +255,7 @@ mod tests {
         }
     }
 
-    /// Updates equal those counted pair by pair.
+    /// The number of updates equals the number counted pair by pair.
     #[test]
     fn an_update_for_each_rank_and_vertex() {
         let spec = pagerank_spec(3);
@@ -272,11 +275,11 @@ mod tests {
         assert_eq!((rounds.len(), bytes), (3, 12 * pairs.len() as u64));
         let loads: Vec<_> = (0..2 * ranks).map(|task| rounds[0].loads_of(task)).collect();
         let sum = |of: fn(&crate::TaskLoads) -> u64| loads.iter().map(of).sum::<u64>();
-        // Each edge, each value; a sum for each edge, a value for each update.
+        // Each edge and each value is loaded once, and in addition a sum for each edge and a value for each update.
         assert_eq!(sum(|loads| loads.again), u64::from(4 * graph.edges() + 8 * graph.vertices()));
         assert_eq!(sum(|loads| loads.scattered), u64::from(graph.edges()) + pairs.len() as u64);
         assert_eq!(sum(|loads| loads.came), bytes);
-        // A million edges per second.
+        // The rate is a million edges per second.
         assert_eq!(rounds[0].computed(), Time::from_us(graph.edges().into()));
     }
 

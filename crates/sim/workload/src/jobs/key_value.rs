@@ -1,8 +1,8 @@
-//! Sharded key-value store, closed loop: each connection of a client has one request open (memtier_benchmark with a
-//! pipeline of 1). A server's one thread takes requests in turn, as in Redis.
+//! Sharded key-value store, closed loop. Each connection of a client has one request open, as in memtier_benchmark
+//! with a pipeline of 1. The single thread of a server takes requests in turn, as in Redis.
 //!
-//! A server loads the request, a line of its table of keys, and all lines of an entry that it returns; a client loads
-//! the answer.
+//! A server loads the request, a line of its key table, and all lines of an entry that it returns. A client loads the
+//! answer.
 
 use super::tasks::{Builder, Tasks};
 use crate::error::WorkloadError;
@@ -27,7 +27,7 @@ fn value_bytes(value: u64) -> u64 {
     1 + u64::from(value.ilog10() + 1) + 2 + value + 2
 }
 
-/// Largest number of connections: as many as requests that may be drawn.
+/// Largest number of connections, which equals the largest number of requests that may be drawn.
 const MOST_CONNECTIONS: u32 = 1 << 28;
 
 /// Returns all requests as one round.
@@ -47,7 +47,7 @@ pub fn key_value(spec: &KeyValue, ranks: u32, seed: u64) -> Result<Vec<Arc<Tasks
         return Err(WorkloadError::new("connections", rule, value));
     };
     let entry = KEY_BYTES + spec.value.get();
-    // Each entry has a line of the table.
+    // Each entry also has one line in the key table.
     let among = u64::from(spec.keys / spec.servers) * (LINE_BYTES + entry.next_multiple_of(LINE_BYTES));
     let mut builder = Builder::new();
     for connection in 0..connections {
@@ -119,7 +119,7 @@ impl Requests<'_> {
     }
 }
 
-/// Returns the server of a key.
+/// Returns the server that holds a key.
 fn shard(spec: &KeyValue, key: u32) -> u32 {
     match spec.sharding {
         Sharding::Range => (u64::from(key) * u64::from(spec.servers) / u64::from(spec.keys)) as u32,
@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    /// Returns the share of requests to each server.
+    /// Returns the share of requests that each server gets.
     fn asked(spec: &KeyValue) -> Vec<f64> {
         let tasks = &key_value(spec, 8, 3).unwrap()[0];
         let mut asked = [0.0; 8];
@@ -164,7 +164,8 @@ mod tests {
     fn servers_are_asked_as_keys_are_spread() {
         near(&asked(&spec(KeyPattern::Uniform, Sharding::Range)), [1.0 / 6.0; 6]);
         near(&asked(&spec(KeyPattern::Gaussian, Sharding::Hash)), [1.0 / 6.0; 6]);
-        // One standard deviation each; of what is within three: 2.1, 13.6 and 34.2 %.
+        // Each range is one standard deviation wide. Of the part within three standard deviations they have 2.1, 13.6
+        // and 34.2 %.
         let bell = [0.0215, 0.1363, 0.3422, 0.3422, 0.1363, 0.0215];
         near(&asked(&spec(KeyPattern::Gaussian, Sharding::Range)), bell);
         let zipf = asked(&spec(KeyPattern::Zipf, Sharding::Range));
@@ -175,7 +176,7 @@ mod tests {
     fn gets_and_sets_have_the_bytes_of_their_protocol() {
         let tasks = &key_value(&spec(KeyPattern::Uniform, Sharding::Hash), 8, 3).unwrap()[0];
         let count = |bytes: u64| tasks.messages().filter(|message| message.2 == bytes).count() as f64;
-        // `$100`, 100 bytes, and both ends of line.
+        // An answer is `$100`, 100 bytes, and the ends of both lines.
         let (gets, sets) = (count(36), count(36 + 108));
         assert_eq!((gets + sets, count(108), count(5)), (20_000.0, gets, sets));
         assert!((9.0..11.0).contains(&(gets / sets)), "{}", gets / sets);

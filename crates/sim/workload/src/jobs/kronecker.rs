@@ -1,18 +1,19 @@
-//! Graphs drawn by the generator of Graph500 (Kronecker, R-MAT), and their partition.
+//! Graphs drawn by the generator of Graph500 (Kronecker, R-MAT), and their partition among ranks.
 
 use crate::random::{DrawPurpose, Generator, below, generator, unit};
 use std::ops::Range;
 use unrack_rack::jobs::Kronecker;
 
-/// Probabilities of an edge's quadrant at each of `scale` levels (Graph500 §3.2); the rest is for the last quadrant.
+/// Probabilities of the quadrants of an edge at each of `scale` levels (Graph500 §3.2). The last quadrant has the
+/// remainder.
 const A: f64 = 0.57;
 const B: f64 = 0.19;
 const C: f64 = 0.19;
 
-/// Directed graph, by source. Loops and repeated edges are kept, as in Graph500.
+/// Directed graph, stored by source. Loops and repeated edges are kept, as in Graph500.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KroneckerGraph {
-    /// Index of each vertex's first target; and the number of edges.
+    /// Index of each vertex's first target, followed by the number of edges.
     starts: Vec<u32>,
     targets: Vec<u32>,
 }
@@ -76,15 +77,15 @@ impl KroneckerGraph {
         self.starts[vertex as usize + 1] - self.starts[vertex as usize]
     }
 
-    /// Returns chunks of neighbouring vertices, one for each rank, that are about equal in |E| + a |V|: the chunks of
-    /// Gemini (OSDI 2016), with its a = 8 (ranks - 1).
+    /// Returns chunks of consecutive vertices, one for each rank, with about equal |E| + a |V|. These are the chunks
+    /// of Gemini (OSDI 2016), with its a = 8 (ranks - 1).
     pub fn chunks(&self, ranks: u32) -> Vec<Range<u32>> {
         let weight = 8 * u64::from(ranks - 1);
         let until = |vertex: u32| u64::from(self.starts[vertex as usize]) + weight * u64::from(vertex);
         let all = until(self.vertices());
         let end = |rank: u32| {
             let share = all * u64::from(rank + 1) / u64::from(ranks);
-            // First vertex by which the share is reached.
+            // Search for the first vertex by which the share is reached.
             let (mut low, mut high) = (0, self.vertices());
             while low < high {
                 let middle = low + (high - low) / 2;
@@ -95,7 +96,7 @@ impl KroneckerGraph {
             }
             low
         };
-        // With one rank, vertices without edges at the end have no weight.
+        // With one rank, a is 0, so that vertices without edges at the end have no weight.
         let ends: Vec<u32> = (0..ranks - 1).map(end).chain([self.vertices()]).collect();
         (0..ranks as usize).map(|rank| if rank == 0 { 0 } else { ends[rank - 1] }..ends[rank]).collect()
     }

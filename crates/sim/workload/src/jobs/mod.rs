@@ -1,4 +1,4 @@
-//! Jobs: work whose messages depend on each other and on what is computed.
+//! Jobs: work whose messages depend on each other and on computation.
 //!
 //! | module | holds |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | [`training`], [`model`] | data-parallel training by the sizes of layers |
 //! | [`key_value`], [`word_count`], [`embedding`] | a sharded store, MapReduce, DLRM's embeddings |
 //!
-//! Applications are computed when their tasks are made, from the seed: what they send follows from their data.
-//! Computing times are given by rates, since no processor is simulated.
+//! Applications are executed from the seed when their tasks are made, because the messages that they send depend on
+//! their data. Computing times follow from given rates, because no processor is simulated.
 
 mod computed;
 pub mod embedding;
@@ -43,7 +43,7 @@ use unrack_units::{Rate, Time};
 pub struct JobsSpec {
     pub jobs: Arc<Vec<ComputedJob>>,
     pub policy: PlacementPolicy,
-    /// Ranks that a host has room for.
+    /// Number of ranks that a host has room for.
     pub slots: u32,
 }
 
@@ -51,7 +51,7 @@ impl JobsSpec {
     /// Returns one collective operation on all nodes, repeated.
     ///
     /// # Errors
-    /// If the operation is not possible on them.
+    /// If the operation is not possible on these nodes.
     pub fn collective(spec: &Collective, nodes: u32) -> Result<JobsSpec, WorkloadError> {
         let on_all = ComputedJob {
             on: Some((0..nodes).collect()),
@@ -68,7 +68,7 @@ pub struct RunningJobs {
     policy: Box<dyn JobPolicy>,
     demands: Vec<JobDemand>,
     racks: Racks,
-    /// Number of tasks of all jobs; actors from here on are the starts of jobs.
+    /// Number of tasks of all jobs. Actors with higher numbers are the starts of jobs.
     tasks: u32,
     begun: Vec<Computing>,
     total: u64,
@@ -81,13 +81,13 @@ pub struct JobOutcome<'a> {
     /// Host of each rank.
     pub hosts: &'a [NodeId],
     pub started: Time,
-    /// Time at which it ended; `None` if the run ended first, or a message was lost for good.
+    /// Time at which the job ended, or `None` if the run ended first or a message was lost for good.
     pub ended: Option<Time>,
-    /// Time in which a message of it was in flight.
+    /// Total time during which a message of the job was in flight.
     pub communicated: Time,
-    /// Time in which none was, because other jobs were to send first.
+    /// Total time during which no message was in flight because other jobs were to send first.
     pub waited: Time,
-    /// Computing time of the rank that computed longest.
+    /// Computing time of the rank that computed for the longest time.
     pub computed: Time,
     pub messages: u64,
     pub bytes: u64,
@@ -96,11 +96,11 @@ pub struct JobOutcome<'a> {
 }
 
 impl RunningJobs {
-    /// Places the jobs of `spec` on racks whose hosts send at `rate`. With `loads_take_time`, the carrier of the
-    /// messages is also told what tasks load.
+    /// Places the jobs of `spec` on racks whose hosts send at `rate`. With `loads_take_time`, computations are
+    /// submitted with the loads of their tasks, for which the carrier adds time.
     ///
     /// # Errors
-    /// If there is no room for all ranks, or there are too many messages and tasks.
+    /// If there is no room for all ranks, or if there are too many messages and tasks.
     pub fn new(
         spec: &JobsSpec,
         racks: Racks,
@@ -151,7 +151,7 @@ impl RunningJobs {
         self.jobs.partition_point(|running| running.base <= number) - 1
     }
 
-    /// Submits what jobs want to send, as far as the policy allows, and starts idle cores.
+    /// Submits the messages that jobs want to send, as far as the policy allows, and starts idle cores.
     fn settle<O: Outbox>(&mut self, now: Time, out: &mut O) {
         for running in &mut self.jobs {
             running.traffic.settle(running.wants_to_send(), now);
@@ -225,7 +225,7 @@ impl Source for RunningJobs {
         Some(self.total)
     }
 
-    /// Returns true only when the last job has computed, even if nothing more will be sent.
+    /// Returns `true` only when the last job has finished computing, even if no more messages will be sent before.
     fn is_exhausted(&self) -> bool {
         self.jobs.iter().all(|running| running.ended.is_some())
     }

@@ -1,12 +1,13 @@
-//! Machine-learning models by the sizes of their layers: parameters of each tensor, in the order of the forward pass.
+//! Machine-learning models, described by the sizes of their layers: the number of parameters of each tensor, in the
+//! order of the forward pass.
 //!
 //! | model | source | parameters |
 //! |---|---|---|
 //! | ResNet-18, ResNet-50 | He et al., CVPR 2016, table 1; as torchvision builds them, with the classes of CIFAR-10 | 11,181,642 and 23,528,522 |
 //! | TinyStories-33M | Eldan and Li, 2023; the published checkpoint's configuration: GPT-Neo, 4 layers, hidden size 768, 50,257 words, 2,048 positions | 68,514,048 |
 //!
-//! The name TinyStories-33M counts fewer parameters than its checkpoint trains: of the 68.5 M, 38.6 M are word
-//! embeddings.
+//! The name TinyStories-33M counts fewer parameters than the checkpoint trains, because 38.6 M of its 68.5 M
+//! parameters are word embeddings.
 
 use unrack_rack::jobs::TrainingModel;
 
@@ -61,7 +62,7 @@ fn resnet(block: Block, blocks: [u64; 4], classes: u64) -> Vec<u64> {
     tensors
 }
 
-/// Returns the tensors of GPT-Neo: queries, keys and values have no bias; the output shares the word embeddings.
+/// Returns the tensors of GPT-Neo. Queries, keys and values have no bias, and the output shares the word embeddings.
 fn gpt_neo(layers: u64, hidden: u64, words: u64, positions: u64) -> Vec<u64> {
     let normalization = [hidden, hidden];
     let attention = [hidden * hidden, hidden * hidden, hidden * hidden, hidden * hidden, hidden];
@@ -82,7 +83,7 @@ fn gpt_neo(layers: u64, hidden: u64, words: u64, positions: u64) -> Vec<u64> {
 mod tests {
     use super::*;
 
-    /// Numbers equal those of torchvision's weights (`num_params`) with the classes of ImageNet.
+    /// The numbers equal those of torchvision's weights (`num_params`) with the classes of ImageNet.
     #[test]
     fn as_many_parameters_as_published() {
         let sum = |tensors: Vec<u64>| tensors.into_iter().sum::<u64>();

@@ -1,6 +1,6 @@
 //! Policies: where jobs run and when they may send.
 //!
-//! A new policy is a type that implements [`JobPolicy`], and a word in the scenario.
+//! A new policy needs a type that implements [`JobPolicy`], and a word in the scenario.
 //!
 //! | policy | places | sends |
 //! |---|---|---|
@@ -19,8 +19,9 @@ use unrack_units::{Rate, Time};
 /// Properties of a job that are known before it runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct JobDemand {
-    /// Intensity of Crux §3.2, equation 2: I = W / t, the computation of all ranks over the time that the busiest link
-    /// carries the job's bytes. Here it is of the whole job, with W in seconds of cores and t for the link of a host.
+    /// Intensity of Crux §3.2, equation 2: I = W / t, the computation of all ranks divided by the time for which the
+    /// job's bytes occupy the busiest link. Here it is that of the whole job, with W in core seconds and t for the
+    /// link of a host.
     pub intensity: f64,
 }
 
@@ -46,26 +47,27 @@ impl JobDemand {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sending {
     pub hosts: Vec<NodeId>,
-    /// True if a message of it is in flight.
+    /// Whether a message of the job is in flight.
     pub is_sending: bool,
-    /// Time since which it communicates, if it has something to send.
+    /// Time since which the job has been communicating, if it has something to send.
     pub wants_since: Option<Time>,
     pub intensity: f64,
 }
 
-/// Decides where jobs run, and when they may send.
+/// Policy that decides where jobs run, and when they may send.
 pub trait JobPolicy: Send {
-    /// Returns the next host among those with room; `room` is the number of ranks that each node still takes. `ranks`
-    /// of the job are without a host, this one included; `hosts` are the hosts of the ranks before.
+    /// Returns the host of the next rank, which must have room. `room` is the number of ranks that each node can still
+    /// take. `ranks` is the number of ranks of the job without a host, including this one; `hosts` are the hosts of
+    /// its earlier ranks.
     fn next(&self, room: &[u32], ranks: u32, hosts: &[NodeId], racks: Racks) -> Option<NodeId>;
 
-    /// Returns whether jobs may always send.
+    /// Returns whether all jobs may send at any time.
     fn always_sends(&self) -> bool {
         true
     }
 
-    /// Returns whether `job`, which has something to send, may send. Messages in flight stay so. At least one job must
-    /// always be allowed.
+    /// Returns whether `job`, which has something to send, may send. Messages in flight are not stopped. At least one
+    /// job must always be allowed to send.
     fn may_send(&self, job: usize, all: &[Sending], racks: Racks) -> bool {
         let _ = (job, all, racks);
         true
@@ -82,7 +84,7 @@ pub fn policy(word: PlacementPolicy) -> Box<dyn JobPolicy> {
     }
 }
 
-/// Returns the hosts of each job. Jobs with given nodes get their room first.
+/// Returns the hosts of each job. Jobs whose nodes are given get their room first.
 pub(super) fn place(
     policy: &dyn JobPolicy,
     jobs: &[ComputedJob],
@@ -125,7 +127,7 @@ pub(super) fn place(
     Ok(placed)
 }
 
-/// Returns the first node with room, preferably one without a rank of this job.
+/// Returns the first node with room, preferably one that has no rank of this job.
 fn first(room: &[u32], hosts: &[NodeId], among: impl Iterator<Item = NodeId> + Clone) -> Option<NodeId> {
     let free = among.filter(|node| room[*node as usize] > 0);
     free.clone().find(|node| !hosts.contains(node)).or_else(|| free.clone().next())
@@ -147,17 +149,18 @@ impl JobPolicy for RoundRobin {
     }
 }
 
-/// Ahmad et al., USENIX ATC 2014, as DRack §7.3 uses it. A shuffle waits while another one loads the network; here:
-/// while another job with a rank on the same host sends. Reducers are placed near mappers; here: the whole job is in as
-/// few racks as possible. Not modelled: the choice among replicas of the input (§3.3 of that paper), the bounds on
-/// unfairness, and elongated shuffles.
+/// Policy of Ahmad et al., USENIX ATC 2014, as DRack §7.3 uses it. In the paper, a shuffle waits while another one
+/// loads the network; here, a job waits while another job with a rank on the same host sends. In the paper, reducers
+/// are placed near mappers; here, the whole job is placed in as few racks as possible. Not modelled: the choice among
+/// replicas of the input (§3.3 of that paper), the bounds on unfairness, and elongated shuffles.
 struct ShuffleWatcher;
 
 impl JobPolicy for ShuffleWatcher {
     fn next(&self, room: &[u32], ranks: u32, hosts: &[NodeId], racks: Racks) -> Option<NodeId> {
         let nodes = |rack: u32| rack * racks.hosts..(rack + 1) * racks.hosts;
         let free = |rack: u32| nodes(rack).map(|node| room[node as usize].min(1)).sum::<u32>();
-        // The rack of the last rank, if it has room; else the fullest rack that holds the rest, else the emptiest one.
+        // Rack of the previous rank, if it has room; otherwise the fullest rack with room for all remaining ranks;
+        // otherwise the emptiest rack.
         let begun = hosts
             .last()
             .map(|host| racks.rack_of(*host))
@@ -184,10 +187,10 @@ impl JobPolicy for ShuffleWatcher {
     }
 }
 
-/// Cao et al., SIGCOMM 2024, as DRack §7.3 uses it: more intense jobs send, and jobs that would compete with them are
-/// held. Jobs compete in a rack. Not modelled: the choice of paths (MPTCP takes all), the correction of the intensity
-/// for iterations of different length (§4.2 of that paper), and few levels for many jobs. Messages in flight are not
-/// stopped.
+/// Policy of Cao et al., SIGCOMM 2024, as DRack §7.3 uses it: more intense jobs send first, and jobs that would
+/// compete with them have to wait. Jobs compete if they share a rack. Not modelled: the choice of paths (MPTCP takes
+/// all of them), the correction of the intensity for iterations of different length (§4.2 of that paper), and the
+/// mapping of many jobs to a few levels. Messages in flight are not stopped.
 struct Crux;
 
 impl JobPolicy for Crux {
@@ -235,7 +238,7 @@ mod tests {
     fn jobs_are_where_their_policy_puts_them() {
         assert_eq!(placed(PlacementPolicy::FirstFit, &[2, 3], 1).unwrap(), [vec![0, 1], vec![2, 3, 4]]);
         assert_eq!(placed(PlacementPolicy::RoundRobin, &[2, 3], 1).unwrap(), [vec![0, 4], vec![8, 1, 5]]);
-        // The third job does not fit beside the first; the fourth does, and leaves the others whole.
+        // The third job does not fit into the rack of the first. The fourth does, so that the other racks stay whole.
         let compact = placed(PlacementPolicy::ShuffleWatcher, &[3, 2, 4, 1], 1).unwrap();
         assert_eq!(compact, [vec![0, 1, 2], vec![4, 5], vec![8, 9, 10, 11], vec![3]]);
         assert_eq!(placed(PlacementPolicy::ShuffleWatcher, &[6], 1).unwrap(), [vec![0, 1, 2, 3, 4, 5]]);

@@ -1,4 +1,4 @@
-//! State of a running job: which of its tasks wait, compute or are done, and what it wants to send.
+//! State of a running job: which of its tasks are waiting, computing or done, and which messages it wants to send.
 
 use super::ComputedJob;
 use super::tasks::{CoreUse, Tasks};
@@ -8,36 +8,36 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use unrack_units::Time;
 
-/// Job on its hosts.
+/// A job on its hosts.
 #[derive(Debug)]
 pub(super) struct Running {
     pub job: ComputedJob,
     /// Host of each rank.
     pub hosts: Vec<NodeId>,
-    /// Number of its first task among the tasks of all jobs.
+    /// Number that its first task has among the tasks of all jobs.
     pub base: u32,
-    /// True if the loads of tasks take time.
+    /// Whether the loads of tasks take time.
     loads_take_time: bool,
     round: usize,
-    /// Number of tasks of this round that are not done.
+    /// Number of tasks in this round that are not done yet.
     left: u32,
     /// Number of missing inputs of each task, by task.
     missing: Vec<u32>,
-    /// Time at which each task was done, by task; only if the round has requests.
+    /// Time at which each task was done, by task. Empty unless the round has requests.
     done_at: Vec<Time>,
     cores: Vec<Core>,
-    /// Ready tasks that may be computed on any of the ranks in `anywhere_on`; and the ranks on which such tasks have
-    /// begun, by task.
+    /// Ready tasks that any of the ranks in `anywhere_on` may compute; and, for each such task that has begun, the
+    /// rank that computes it.
     anywhere: VecDeque<u32>,
     anywhere_on: BTreeSet<u32>,
     moved: BTreeMap<u32, u32>,
-    /// Ranks whose core may be idle while a task waits for it to compute.
+    /// Ranks whose core may be idle although a task waits for it to compute.
     changed: Vec<u32>,
-    /// Ranks on which a task waits for the core to send.
+    /// Ranks on which a task that sends waits for the core.
     to_send: BTreeSet<u32>,
     /// Tasks whose last input has come.
     ready: VecDeque<u32>,
-    /// Messages that it wants to send.
+    /// Messages that the job wants to send.
     pub held: Vec<Message>,
     pub traffic: Traffic,
     pub ended: Option<Time>,
@@ -47,12 +47,12 @@ pub(super) struct Running {
     pub computed: Vec<Time>,
 }
 
-/// Core of a rank: one task at a time. Tasks that send go before tasks that compute; otherwise in the order in which
-/// they became ready.
+/// Core of a rank, which runs one task at a time. Tasks that send take precedence over tasks that compute; otherwise
+/// tasks run in the order in which they became ready.
 #[derive(Debug, Clone, Default)]
 struct Core {
     is_busy: bool,
-    /// Time since which it computes, if it does.
+    /// Time since which the core has been computing, if it is.
     since: Time,
     to_send: VecDeque<u32>,
     to_compute: VecDeque<u32>,
@@ -63,9 +63,9 @@ struct Core {
 pub(super) struct Traffic {
     /// Number of messages in flight.
     pub open: u32,
-    /// Time since which messages are in flight.
+    /// Time since which messages have been in flight.
     open_since: Option<Time>,
-    /// Time since which none are, but some wait to be sent.
+    /// Time since which no message has been in flight although some wait to be sent.
     waits_since: Option<Time>,
     communicated: Time,
     waited: Time,
@@ -74,29 +74,30 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    /// Returns for how long messages were in flight by `now`.
+    /// Returns how long messages have been in flight until `now`, in total.
     pub(super) fn communicated(&self, now: Time) -> Time {
         self.communicated + self.open_since.map_or(Time::ZERO, |since| now.saturating_sub(since))
     }
 
-    /// Returns for how long no message was in flight by `now`, but some waited to be sent.
+    /// Returns how long, until `now`, messages waited to be sent while none was in flight, in total.
     pub(super) fn waited(&self, now: Time) -> Time {
         self.waited + self.waits_since.map_or(Time::ZERO, |since| now.saturating_sub(since))
     }
 
-    /// Returns the time since which it has been in a stage of communication, if it is.
+    /// Returns the time since which the job has been communicating, if it is.
     pub(super) fn since(&self) -> Option<Time> {
         self.open_since.or(self.waits_since)
     }
 
-    /// Updates the times; `wants` is true if something waits to be sent.
+    /// Updates the times. `wants` is whether a message waits to be sent.
     pub(super) fn settle(&mut self, wants: bool, now: Time) {
         advance(&mut self.open_since, &mut self.communicated, self.open > 0, now);
         advance(&mut self.waits_since, &mut self.waited, self.open == 0 && wants, now);
     }
 }
 
-/// Updates the time `sum` that a condition has held: it holds from now on if `lasts`, and held from `since` on before.
+/// Updates `sum`, the total time for which a condition has held. Until now it held from `since` on; from now on it
+/// holds if `lasts`.
 fn advance(since: &mut Option<Time>, sum: &mut Time, lasts: bool, now: Time) {
     match (*since, lasts) {
         (None, true) => *since = Some(now),
@@ -162,13 +163,14 @@ impl Running {
         self.go_on(now);
     }
 
-    /// Returns whether something waits to be sent.
+    /// Returns whether a message waits to be sent.
     pub(super) fn wants_to_send(&self) -> bool {
         let waits = |rank: &u32| !self.cores[*rank as usize].is_busy;
         !self.held.is_empty() || self.to_send.iter().any(waits)
     }
 
-    /// Starts the tasks that send, as the policy allows: each takes its rank's core, if that is idle.
+    /// Starts the tasks that send, which the policy now allows. Each of them takes the core of its rank if the core is
+    /// idle.
     pub(super) fn take_cores_to_send(&mut self, now: Time) {
         let tasks = self.tasks();
         for rank in std::mem::take(&mut self.to_send) {
@@ -203,7 +205,7 @@ impl Running {
         }
     }
 
-    /// Takes a task that this rank may compute as well as others.
+    /// Takes a task that this rank may compute although it belongs to another rank.
     fn take_moving(&mut self, rank: u32) -> Option<u32> {
         if !self.anywhere_on.contains(&rank) {
             return None;
@@ -213,7 +215,7 @@ impl Running {
         Some(task)
     }
 
-    /// Returns the loads of a task that take time.
+    /// Returns the loads of a task that take time, which are none if loads take no time.
     fn loads_of(&self, tasks: &Tasks, task: u32) -> TaskLoads {
         if self.loads_take_time { tasks.loads_of(task) } else { TaskLoads::default() }
     }
@@ -223,7 +225,7 @@ impl Running {
         self.changed.push(rank);
     }
 
-    /// Begins the current round: all its tasks wait.
+    /// Begins the current round, in which all tasks are waiting.
     fn prepare(&mut self) {
         let tasks = self.tasks();
         self.left = tasks.len();
@@ -244,7 +246,7 @@ impl Running {
         }
     }
 
-    /// Processes ready tasks until there are none, through as many rounds as that takes.
+    /// Processes ready tasks until there are none left. This may complete several rounds.
     fn go_on(&mut self, now: Time) {
         loop {
             let tasks = self.tasks();
@@ -296,7 +298,7 @@ impl Running {
         let src = self.hosts[tasks.rank_of(task) as usize];
         for output in tasks.outputs_of(task) {
             let dst = self.hosts[tasks.rank_of(output.to) as usize];
-            // Ranks on the same host share its memory.
+            // No message is needed, because ranks on the same host share its memory.
             if output.bytes == 0 || dst == src {
                 self.input(output.to);
             } else {

@@ -1,17 +1,18 @@
-//! Tasks of ranks: each waits for its inputs, computes, and sends outputs that are inputs of others.
+//! Tasks of ranks. Each task waits for its inputs, computes, and then sends outputs, which are inputs of other tasks.
 //!
-//! Tasks are numbered so that outputs go to higher numbers: there is no cycle, and every order of arrivals terminates.
+//! Tasks are numbered so that outputs go to higher numbers. Therefore there is no cycle, and a job ends in whatever
+//! order messages arrive.
 
 use crate::source::TaskLoads;
 use unrack_units::Time;
 
-/// Part of a job that is over when all its tasks are: a superstep, an iteration.
+/// Part of a job, such as a superstep or an iteration, that is over when all of its tasks are done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tasks {
     tasks: Vec<Task>,
     /// Outputs, grouped by the task that sends them.
     outputs: Vec<TaskOutput>,
-    /// Tasks whose end answers a request, each with the task whose end asked it; sorted.
+    /// Tasks whose end answers a request, each with the task whose end issued the request; sorted.
     requests: Vec<(u32, u32)>,
     /// Tasks that load something, with their loads; sorted by task.
     loads: Vec<(u32, TaskLoads)>,
@@ -21,7 +22,7 @@ pub struct Tasks {
 struct Task {
     rank: u32,
     inputs: u32,
-    /// Index of its first output; the next task's outputs follow its own.
+    /// Index of its first output. Its outputs end where those of the next task begin.
     first: u32,
     core: CoreUse,
 }
@@ -29,21 +30,21 @@ struct Task {
 /// Use that a task makes of the core of its rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CoreUse {
-    /// Computes on the core for this time. A task of zero time, without loads that take time, needs no core.
+    /// Computes on the core for this time. A task with a time of zero and without loads that take time needs no core.
     Computes(Time),
-    /// Computes for this time on the first idle core among the ranks that have such tasks.
+    /// Computes for this time on the first idle core among those of the ranks with such tasks.
     Anywhere(Time),
     /// Takes the core to send, and keeps it until a task that frees it is done.
     Keeps,
-    /// Frees the core.
+    /// Frees the core that an earlier task has kept.
     Frees,
 }
 
-/// Output of a task that is done, and input of another.
+/// Output of a task, which is an input of another task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TaskOutput {
     pub to: u32,
-    /// Bytes of the message; 0 means no message: the input is there at once.
+    /// Bytes of the message. 0 means that there is no message, so that the input arrives at once.
     pub bytes: u64,
 }
 
@@ -87,13 +88,13 @@ impl Tasks {
         &self.outputs[self.tasks[task as usize].first as usize..next]
     }
 
-    /// Returns the task whose end asked the request that this one's end answers.
+    /// Returns the task whose end issued the request that this task's end answers.
     pub fn asked_by(&self, task: u32) -> Option<u32> {
         let found = self.requests.binary_search_by_key(&task, |request| request.0).ok()?;
         Some(self.requests[found].1)
     }
 
-    /// Returns the loads of a task while it computes.
+    /// Returns the loads that a task causes while it computes.
     pub fn loads_of(&self, task: u32) -> TaskLoads {
         let found = self.loads.binary_search_by_key(&task, |loads| loads.0);
         found.map_or(TaskLoads::default(), |place| self.loads[place].1)
@@ -136,23 +137,23 @@ impl Builder {
         Builder::default()
     }
 
-    /// Adds a task of a rank, after all others. Returns its number.
+    /// Adds a task of a rank after all existing tasks. Returns its number.
     pub fn task(&mut self, rank: u32, compute: Time) -> u32 {
         self.with_core(rank, CoreUse::Computes(compute))
     }
 
-    /// Adds a task that its rank computes, or any idle rank with tasks of this kind: they reach the same data. Its
+    /// Adds a task that any idle rank with such tasks may compute, because all of them can reach the same data. Its
     /// outputs are sent by its own rank.
     pub fn anywhere(&mut self, rank: u32, compute: Time) -> u32 {
         self.with_core(rank, CoreUse::Anywhere(compute))
     }
 
-    /// Adds a task that sends, and keeps its rank's core until a task made by [`Builder::frees`] is done.
+    /// Adds a task that sends. It keeps its rank's core until a task made by [`Builder::frees`] is done.
     pub fn keeps(&mut self, rank: u32) -> u32 {
         self.with_core(rank, CoreUse::Keeps)
     }
 
-    /// Adds a task that frees the core kept by one made by [`Builder::keeps`].
+    /// Adds a task that frees the core that a task made by [`Builder::keeps`] has kept.
     pub fn frees(&mut self, rank: u32) -> u32 {
         self.with_core(rank, CoreUse::Frees)
     }
@@ -162,7 +163,7 @@ impl Builder {
         self.tasks.len() as u32 - 1
     }
 
-    /// Adds a task without computation for each rank, numbered consecutively. Returns the first number.
+    /// Adds one task without computation for each rank, with consecutive numbers. Returns the first number.
     pub fn layer(&mut self, ranks: u32) -> u32 {
         let first = self.tasks.len() as u32;
         self.tasks.extend((0..ranks).map(|rank| (rank, CoreUse::Computes(Time::ZERO))));
@@ -174,7 +175,8 @@ impl Builder {
         self.send(from, to, 0);
     }
 
-    /// Makes `to` wait for `bytes` bytes that `from` sends when it is done. Within a rank, no message is sent.
+    /// Makes `to` wait for `bytes` bytes that `from` sends when it is done. No message is sent if the two tasks belong
+    /// to the same rank.
     ///
     /// # Panics
     /// If `to` does not come after `from`.
@@ -184,7 +186,7 @@ impl Builder {
         self.outputs.push((from, to, if inside { 0 } else { bytes }));
     }
 
-    /// Notes that the end of `answered` answers a request asked at the end of `asked`.
+    /// Records that the end of `answered` answers the request that the end of `asked` issued.
     pub fn request(&mut self, asked: u32, answered: u32) {
         self.requests.push((answered, asked));
     }
@@ -194,7 +196,7 @@ impl Builder {
         self.tasks[task as usize].0
     }
 
-    /// Sets what `task` loads while it computes; at most once for a task.
+    /// Sets the loads that `task` causes while it computes. It may be called at most once for each task.
     pub fn loads(&mut self, task: u32, loads: TaskLoads) {
         if !loads.is_empty() {
             self.loads.push((task, loads));
@@ -208,7 +210,7 @@ impl Builder {
         loads.sort_unstable_by_key(|(task, _)| *task);
         let mut all: Vec<Task> =
             tasks.into_iter().map(|(rank, core)| Task { rank, inputs: 0, first: 0, core }).collect();
-        // A counting sort, which keeps the order of a task's outputs.
+        // A counting sort preserves the order of the outputs of each task.
         for (from, to, _) in &outputs {
             all[*from as usize].first += 1;
             all[*to as usize].inputs += 1;

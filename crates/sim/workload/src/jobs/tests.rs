@@ -18,7 +18,7 @@ impl Outbox for Heard {
 }
 
 /// Returns all messages sent, in an order of arrival that `pick` chooses, and the time of the last wake. Messages take
-/// no time; those in flight arrive before any actor wakes.
+/// no time; those in flight arrive before any actor wakes up.
 pub(crate) fn run_in(jobs: &mut RunningJobs, mut pick: impl FnMut(usize) -> usize) -> (Vec<Message>, Time) {
     let (mut heard, mut sent, mut now) = (Heard::default(), Vec::new(), Time::ZERO);
     jobs.start(&mut heard);
@@ -54,7 +54,7 @@ pub(crate) fn jobs_on(
     RunningJobs::new(&spec, nodes.into(), Rate::from_gbps(10), false).unwrap()
 }
 
-/// Returns a job whose ranks compute, then send to the next rank.
+/// Returns a job whose ranks compute and then send to the next rank.
 fn shift(name: &str, ranks: u32, compute: Time, rounds: usize) -> ComputedJob {
     let mut builder = Builder::new();
     let all: Vec<u32> = (0..ranks).map(|rank| builder.task(rank, compute)).collect();
@@ -71,7 +71,7 @@ fn tasks_move_to_a_core_that_is_idle() {
     for rank in [0, 0, 0, 1, 0] {
         builder.anywhere(rank, compute);
     }
-    // The task of another rank stays there.
+    // A task of another rank stays on that rank.
     builder.task(2, compute);
     let mut jobs = jobs_on(
         3,
@@ -142,7 +142,7 @@ fn a_request_takes_from_its_question_to_its_answer() {
 }
 
 proptest! {
-    /// All jobs end and all their bytes are carried once, under every policy, with any times and any order.
+    /// Under every policy, with any times and in any order, all jobs end and all of their bytes are carried once.
     #[test]
     fn every_mix_comes_to_an_end(
         word in prop::sample::select(vec![PlacementPolicy::FirstFit, PlacementPolicy::RoundRobin, PlacementPolicy::ShuffleWatcher, PlacementPolicy::Crux]),

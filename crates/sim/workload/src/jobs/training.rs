@@ -1,9 +1,9 @@
-//! Data-parallel training: each rank computes on its part of a batch, then the gradients are summed up.
+//! Data-parallel training: each rank computes on its part of a batch, and then the gradients are summed up.
 //!
-//! Gradients are sent in buckets, from the last layer to the first, one bucket after the other. They are not sent while
-//! others are computed: DRack §7.2.1 has a computing stage and a communicating stage.
+//! Gradients are sent in buckets, one after the other, from the last layer to the first. They are not sent while other
+//! gradients are still being computed, because DRack §7.2.1 has a computing stage and a separate communication stage.
 //!
-//! While it computes, a rank loads the weights once. The activations depend on the batch, and are not modelled.
+//! While it computes, a rank loads the weights once. Activations are not modelled, because they depend on the batch.
 
 use super::model::tensors;
 use super::tasks::{Builder, Tasks};
@@ -39,8 +39,8 @@ pub fn training(spec: &Training, ranks: u32) -> Result<Vec<Arc<Tasks>>, Workload
     Ok(vec![iteration; spec.iterations as usize])
 }
 
-/// Returns the bytes of buckets, from the last tensor to the first: a bucket is full when the next tensor would not
-/// fit.
+/// Returns the bytes of the buckets, from the last tensor to the first. A bucket is full when the next tensor would
+/// not fit.
 fn buckets(tensors: &[u64], full: u64) -> Vec<u64> {
     let mut buckets: Vec<u64> = Vec::new();
     for bytes in tensors.iter().rev().map(|parameters| parameters * BYTES) {

@@ -1,5 +1,6 @@
-//! MapReduce (Dean and Ghemawat, CACM 2008) that counts the words of a text. Mappers read, and send each reducer its
-//! words. Both load what they read, and a line of their table of counts for each word of it.
+//! MapReduce (Dean and Ghemawat, CACM 2008) that counts the words of a text. Mappers read the text, and send to each
+//! reducer the words that it counts. Mappers and reducers load the data that they read and, for each word of it, a
+//! line of their table of counts.
 
 use super::tasks::{Builder, Tasks};
 use crate::error::WorkloadError;
@@ -11,21 +12,21 @@ use unrack_basis::mix;
 use unrack_rack::jobs::{Shuffle, WordCount};
 use unrack_units::Time;
 
-/// Bytes beside a word in a record: its terminator, and a count.
+/// Bytes of a record in addition to its word: a terminator and a count.
 const COUNT_BYTES: u64 = 1 + 8;
 
-/// Bytes of a line of a processor's cache: a word's count is alone in its line.
+/// Bytes of a line of a processor's cache. Each line contains the count of a single word.
 const LINE_BYTES: u64 = 64;
 
 /// Result of the count, and the tasks that it took.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
-    /// Number of times that each word occurs in all texts; by word, the most frequent first.
+    /// Number of occurrences of each word in all texts, by word, with the most frequent word first.
     pub counts: Vec<u64>,
     pub rounds: Vec<Arc<Tasks>>,
 }
 
-/// Counts the texts that the job asks for.
+/// Counts the texts that the job specifies.
 ///
 /// # Errors
 /// If there is no mapper or no reducer.
@@ -54,7 +55,7 @@ pub fn word_count(spec: &WordCount, ranks: u32, seed: u64) -> Result<Counted, Wo
     Ok(Counted { counts, rounds })
 }
 
-/// Returns how often each word occurs in a text.
+/// Returns the number of occurrences of each word in a text.
 fn text(spec: &WordCount, seed: u64, number: u32) -> Vec<u32> {
     let zipf = Zipf::new(f64::from(spec.vocabulary), spec.exponent)
         .expect("checked: at least a word, no less than 0");
@@ -71,9 +72,9 @@ fn text(spec: &WordCount, seed: u64, number: u32) -> Vec<u32> {
 struct Shuffled {
     records: u64,
     bytes: u64,
-    /// Bytes of the text that these words take.
+    /// Bytes that these words take in the text.
     read: u64,
-    /// Number of words of the text, and of different ones.
+    /// Number of words in the text, and number of different words.
     words: u64,
     different: u64,
 }
@@ -93,7 +94,8 @@ fn shuffle(spec: &WordCount, text: &[u32], reducers: u32) -> Vec<Shuffled> {
     shuffled
 }
 
-/// Returns the letters of the n-th word, which is the n-th of a, b, ... z, aa, ab, ...: frequent words are short.
+/// Returns the number of letters of the n-th word in the sequence a, b, ... z, aa, ab, ..., so that frequent words are
+/// short.
 fn letters(word: u64) -> u64 {
     let (mut letters, mut longer) = (1, 26);
     let mut rest = word;
@@ -109,7 +111,7 @@ fn takes(spec: &WordCount, records: u64) -> Time {
     Time::from_secs_f64(records as f64 / f64::from(spec.words_per_s))
 }
 
-/// Returns the loads of a mapper: its text, and its counts if it sums up.
+/// Returns the loads of a mapper: its text and, if it combines, its counts.
 fn map_loads(spec: &WordCount, to: &[Shuffled]) -> TaskLoads {
     let sum = |of: fn(&Shuffled) -> u64| to.iter().map(of).sum::<u64>();
     let scattered = if spec.combine { sum(|to| to.words) } else { 0 };
@@ -123,14 +125,14 @@ fn reduce_loads(spec: &WordCount, reducers: usize, records: u64, bytes: u64) -> 
     TaskLoads { came: bytes, scattered: records, among: among.max(LINE_BYTES), ..TaskLoads::default() }
 }
 
-/// Returns the tasks of all texts, where cores map while others send.
+/// Returns the tasks of all texts, in which some cores map while others send.
 fn pipeline(spec: &WordCount, texts: &[Vec<Vec<Shuffled>>], first_reducer: u32) -> Tasks {
     let mut builder = Builder::new();
     for text in texts {
         let map = |(mapper, to): (u32, &Vec<Shuffled>)| {
             let takes = takes(spec, spec.words.into());
             let map = match spec.shuffle {
-                // Any mapper reaches the text, and the others reach its output (DRack §2.4).
+                // Any mapper can reach the text, and the other mappers can reach its output (DRack §2.4).
                 Shuffle::First => builder.anywhere(mapper, takes),
                 Shuffle::Stages | Shuffle::Own => builder.task(mapper, takes),
             };
@@ -138,7 +140,7 @@ fn pipeline(spec: &WordCount, texts: &[Vec<Vec<Shuffled>>], first_reducer: u32) 
             map
         };
         let maps: Vec<u32> = (0..).zip(text).map(map).collect();
-        // Senders, and the mappers whose outputs each sends.
+        // Senders, each with the mappers whose outputs it sends.
         let senders: Vec<(u32, &[Vec<Shuffled>])> = match spec.shuffle {
             Shuffle::First => vec![(0, text)],
             Shuffle::Stages | Shuffle::Own => (0..).zip(text.chunks(1)).collect(),
@@ -227,7 +229,7 @@ mod tests {
         for (reducers, mappers) in [(None, 6), (Some(2), 4)] {
             let counted = word_count(&spec(reducers, true), 6, 1).unwrap();
             assert_eq!(counted.counts.iter().sum::<u64>(), 2 * mappers * 20_000);
-            // Zipf's law: the first word occurs twice as often as the second, ten times as often as the tenth.
+            // Zipf's law: the first word occurs twice as often as the second, and ten times as often as the tenth.
             let ratio = |n: usize| counted.counts[0] as f64 / counted.counts[n - 1] as f64;
             assert!((1.8..2.2).contains(&ratio(2)) && (9.0..11.0).contains(&ratio(10)));
         }
@@ -237,7 +239,7 @@ mod tests {
     fn what_is_not_combined_is_sent_word_by_word() {
         let records = |combine| {
             let rounds = word_count(&spec(Some(3), combine), 6, 1).unwrap().rounds;
-            // Mappers take 20 ms each; the rest is the reducers' time, a microsecond for each record.
+            // Mappers take 20 ms each. The rest is the time of the reducers, a microsecond for each record.
             (rounds[0].computed() - Time::from_us(60_000)).as_ns() / 1_000
         };
         assert_eq!(records(false), 60_000);
@@ -255,7 +257,7 @@ mod tests {
         assert!(of(Shuffle::First)[0].messages().all(|(from, _, _)| from == 0));
     }
 
-    /// Every kind of shuffle ends. Messages take no time, so that no mapper is kept from mapping.
+    /// Jobs with every kind of shuffle end. Messages take no time, so that sending keeps no mapper from mapping.
     #[test]
     fn all_ways_to_shuffle_come_to_an_end() {
         for shuffle in [Shuffle::Stages, Shuffle::Own, Shuffle::First] {

@@ -1,12 +1,12 @@
-//! Lines that a program asks far memory for, and their replay on a rack.
+//! Lines that a program requests from remote memory, and their replay on a rack.
 //!
 //! | module | holds |
 //! |---|---|
-//! | this one | [`LineTrace`]: requests of the sampled windows of each thread, and what each request waits for |
+//! | this one | [`LineTrace`]: requests of the sampled windows of each thread, and the dependences of each request |
 //! | [`replay`] | the closed-loop source |
 //!
-//! A request is of one line of 64 B. Where page faults stop a thread, misses overlap: a request is issued when what it
-//! depends on is complete, while others are under way.
+//! A request is for one line of 64 B. Unlike page faults, which stop a thread, misses overlap: a request is issued
+//! when the requests on which it depends are complete, while others are still in flight.
 
 pub mod replay;
 
@@ -17,16 +17,16 @@ use unrack_units::Time;
 
 /// Bytes of a line.
 pub const LINE_BYTES: u64 = 64;
-/// Longest time between two requests of a window: one second. A window of some ten thousand instructions takes
-/// microseconds.
+/// Longest time between two requests of a window: one second. Real windows are far shorter, because a window of some
+/// ten thousand instructions takes microseconds.
 const LONGEST_GAP: Time = Time::from_us(1_000_000);
 
-/// Moment that a request, or the end of a window, waits for.
+/// Event that a request, or the end of a window, waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dependence {
-    /// Index in the window of the request whose completion is waited for; `None` for the window's start.
+    /// Index in the window of the request that must complete first, or `None` for the start of the window.
     pub after: Option<u32>,
-    /// Computing time from that moment on.
+    /// Computing time that follows this event.
     pub gap: Time,
 }
 
@@ -35,11 +35,11 @@ pub struct Dependence {
 pub struct LineMessage {
     pub when: Dependence,
     pub address: u64,
-    /// True for a modified line on its way to memory, which nothing waits for.
+    /// Whether this is a modified line on its way to memory, which no request waits for.
     pub is_write_back: bool,
 }
 
-/// Requests of a sampled window of one thread, each after those that it depends on.
+/// Requests of a sampled window of one thread. Each comes after the requests on which it depends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineWindow {
     pub requests: Vec<LineMessage>,
@@ -51,28 +51,30 @@ pub struct LineWindow {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineTrace {
     windows: Vec<CheckedWindow>,
-    /// Index of each thread's first window; and the number of windows.
+    /// Index of each thread's first window, followed by the number of windows.
     threads: Vec<usize>,
     /// Requests of all windows, in order.
     requests: Vec<LineMessage>,
 }
 
-/// Window with the indices of its requests in the whole trace.
+/// A window, with the indices of its requests in the whole trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct CheckedWindow {
     /// Index of the first request, and one past the last.
     range: std::ops::Range<usize>,
     end: Dependence,
-    /// Requests, as indices in the window, in the order of what they wait for: the window's start first.
+    /// Requests, as indices in the window, in the order of the events that they wait for; those that wait for the
+    /// window's start come first.
     dependents: Vec<u32>,
-    /// Index in `dependents` of those that wait for the start; then for each request; and the number of all.
+    /// For each event, the index in `dependents` of the first request that waits for it: first for the start, then for
+    /// each request. The number of all dependents follows.
     starts: Vec<u32>,
 }
 
-/// Place of a request in a trace.
+/// Origin of a request in a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinePlace {
-    /// Compute blade that issued it, in the order of blades.
+    /// Compute blade that issued it, by its position in the order of blades.
     pub replica: u32,
     /// Thread.
     pub thread: u32,
@@ -123,7 +125,7 @@ impl LineTrace {
         self.windows[window as usize].range.len()
     }
 
-    /// Returns the place of the request whose message has this tag.
+    /// Returns the origin of the request whose message has this tag.
     pub fn place(&self, tag: u32) -> LinePlace {
         let (replica, request) = (tag as usize / self.requests.len(), tag as usize % self.requests.len());
         let window = self.windows.partition_point(|window| window.range.end <= request);
@@ -136,7 +138,7 @@ impl LineTrace {
         }
     }
 
-    /// Returns the time of a window whose reads all take `latency`.
+    /// Returns how long a window takes if each of its reads takes `latency`.
     pub fn window_time_at(&self, window: u32, latency: Time) -> Time {
         let window = &self.windows[window as usize];
         let mut completions: Vec<Time> = Vec::with_capacity(window.range.len());
@@ -162,7 +164,7 @@ impl CheckedWindow {
         CheckedWindow { range: first..first + window.requests.len(), end: window.end, dependents, starts }
     }
 
-    /// Returns the requests that wait for the completion of one, or for the window's start.
+    /// Returns the requests that wait for the completion of `request`, or for the start of the window if it is `None`.
     fn waiting_for(&self, request: Option<u32>) -> &[u32] {
         let slot = request.map_or(0, |request| request as usize + 1);
         &self.dependents[self.starts[slot] as usize..self.starts[slot + 1] as usize]

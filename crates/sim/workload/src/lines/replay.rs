@@ -1,8 +1,9 @@
 //! Replay of a program's requests on many compute blades at once, closed loop.
 //!
-//! Each thread of each replica goes through its windows one after another. A request is issued when what it depends on is
-//! complete, and its computing time after that is over; a window starts where the one before it ends. Every replica
-//! begins with another window, so that all phases of the program are on the network at all times.
+//! Each thread of each replica goes through its windows one after the other. A request is issued when the requests on
+//! which it depends are complete and its computing time after that is over. A window starts when the previous one
+//! ends. Every replica begins with a different window, so that all phases of the program are on the network at all
+//! times.
 
 use super::{Dependence, LINE_BYTES, LineMessage, LineTrace};
 use crate::blades::Racks;
@@ -14,12 +15,12 @@ use std::sync::Arc;
 use unrack_rack::Blades;
 use unrack_units::Time;
 
-/// Bits of an address within a page, on which the choice of a memory blade rests.
+/// Number of address bits within a page. The remaining bits determine the memory blade.
 const PAGE_BITS: u32 = 12;
 
 /// Source that replays the windows of a program. It shares the trace with other runs.
 ///
-/// The tag of a message tells the request: see [`LineTrace::place`].
+/// The tag of a message identifies its request; see [`LineTrace::place`].
 pub struct LineReplay {
     trace: Arc<LineTrace>,
     placement: Placement,
@@ -29,16 +30,16 @@ pub struct LineReplay {
     total: u64,
 }
 
-/// Progress of a thread of a replica.
+/// Progress of one thread of a replica.
 #[derive(Debug, Clone, Copy)]
 struct Progress {
-    /// Window that is under way.
+    /// Current window.
     window: u32,
-    /// Windows that are left after it.
+    /// Number of windows that remain after it.
     left: u32,
 }
 
-/// What an actor does when it wakes.
+/// Action of an actor when it wakes up.
 enum Actor {
     /// Issues the request of this number, counted over all replicas.
     Request(u32),
@@ -50,7 +51,7 @@ impl LineReplay {
     /// Creates a replay on these racks, or on a number of nodes in one rack.
     ///
     /// # Errors
-    /// If the blades do not fit, or there are too many requests.
+    /// If the blades do not fit, or if there are too many requests.
     pub fn new(
         trace: Arc<LineTrace>,
         blades: Blades,
@@ -79,14 +80,14 @@ impl LineReplay {
         }
     }
 
-    /// Starts the window that a thread has come to.
+    /// Starts the window that a thread has reached.
     fn start_window<O: Outbox>(&self, thread: u32, now: Time, out: &mut O) {
         let replica = thread / self.trace.threads();
         self.wake_dependents(replica, self.threads[thread as usize].window, None, now, out);
         self.end_after(None, thread, now, out);
     }
 
-    /// Lets whatever waits for a request of a window sleep until its time has come.
+    /// Schedules the wakeups of all requests that wait for a request of a window, at the end of their computing times.
     fn wake_dependents<O: Outbox>(
         &self,
         replica: u32,
@@ -103,7 +104,8 @@ impl LineReplay {
         }
     }
 
-    /// Lets a thread sleep until its window ends, if the end waits for this request, or for the window's start.
+    /// Schedules the end of a thread's window, if the end waits for this request or, with `None`, for the start of the
+    /// window.
     fn end_after<O: Outbox>(&self, completed: Option<u32>, thread: u32, now: Time, out: &mut O) {
         let Progress { window, left } = self.threads[thread as usize];
         let Dependence { after, gap } = self.trace.windows[window as usize].end;
@@ -123,7 +125,7 @@ impl LineReplay {
     }
 }
 
-/// Returns the first window of a thread on a replica: replicas begin evenly apart.
+/// Returns the first window of a thread of a replica. The first windows of the replicas are evenly spaced.
 fn first_window(trace: &LineTrace, replica: u32, replicas: u32, thread: u32) -> Progress {
     let windows = thread_windows(trace, thread);
     let count = windows.len() as u64;

@@ -1,4 +1,4 @@
-//! Tests of the replay of lines, on a network of fixed latency.
+//! Tests of the replay of lines, on a network with a fixed latency.
 
 use super::*;
 use crate::message::{Kind, Message};
@@ -56,7 +56,8 @@ impl Fixed {
     }
 }
 
-/// Replays on one compute and one memory blade. Returns the messages with their times, and the time of the last event.
+/// Replays on `compute` compute blades and one memory blade. Returns the messages with their times, and the time of
+/// the last event.
 fn replayed(threads: &[Vec<LineWindow>], compute: u32, latency: Time) -> (Vec<(Time, Message)>, Time) {
     let trace = Arc::new(LineTrace::new(threads).unwrap());
     let mut source = LineReplay::new(trace, Blades::new(compute, 1), 7, compute + 1).unwrap();
@@ -140,7 +141,7 @@ fn what_is_no_trace_is_refused() {
     assert!(message(window(vec![], Some(0), 0)).contains("0 for 0"));
 }
 
-/// Draws a window whose requests wait for any earlier read.
+/// Draws a window in which each request may wait for any earlier read.
 fn any_window() -> impl Strategy<Value = LineWindow> {
     let request = (any::<prop::sample::Index>(), 0u64..50, any::<bool>(), any::<u16>());
     (prop::collection::vec(request, 0..30), any::<prop::sample::Index>(), 0u64..50).prop_map(

@@ -1,4 +1,4 @@
-//! Size distributions: one size, a cumulative distribution interpolated linearly, or Pareto's.
+//! Size distributions: one fixed size, a cumulative distribution with linear interpolation, or a Pareto distribution.
 
 mod pareto;
 
@@ -16,14 +16,14 @@ pub enum SizeDistribution {
     Pareto(Pareto),
 }
 
-/// Cumulative distribution: points (bytes, cumulative probability), rising, ending at probability 1.
+/// Cumulative distribution: points (bytes, cumulative probability) in ascending order, the last with probability 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SizeCdf(Vec<(f64, f64)>);
 
-/// Reason why points are not a distribution: the first that is wrong, the rule that it breaks, and its value.
+/// Reason why points are not a distribution: the first wrong point, the rule that it breaks, and its value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flaw {
-    /// Index of the point, from 0.
+    /// Index of the point, counted from 0.
     pub point: usize,
     pub rule: Cow<'static, str>,
     pub value: String,
@@ -32,10 +32,10 @@ pub struct Flaw {
 /// Bytes of a packet, the unit of the published distributions.
 pub const PACKET_BYTES: f64 = 1460.0;
 
-/// Largest message in bytes. A fabric may carry less.
+/// Size of the largest message, in bytes. A fabric may have a lower limit.
 pub const MAX_BYTES: u64 = unrack_rack::LARGEST_MESSAGE.get();
 
-/// Returns the bounds of a message in words.
+/// Returns the bounds of a message's size, as text.
 pub(crate) fn bounds() -> String {
     format!("{} to {}", Bytes::new(1), Bytes::new(MAX_BYTES))
 }
@@ -44,7 +44,7 @@ impl SizeDistribution {
     /// Creates a fixed size.
     ///
     /// # Errors
-    /// If a message cannot have it.
+    /// If a message cannot have this size.
     pub fn fixed(bytes: u64) -> Result<SizeDistribution, WorkloadError> {
         match (1..=MAX_BYTES).contains(&bytes) {
             true => Ok(SizeDistribution::Fixed(bytes)),
@@ -66,7 +66,8 @@ impl SizeDistribution {
         }
     }
 
-    /// Returns whether its tail is heavier than an exponential's: its variance is above the square of its mean.
+    /// Returns whether the tail of the distribution is heavier than that of an exponential, which is the case if its
+    /// variance is above the square of its mean.
     pub fn is_heavy_tailed(&self) -> bool {
         match self {
             SizeDistribution::Fixed(_) => false,
@@ -75,7 +76,7 @@ impl SizeDistribution {
         }
     }
 
-    /// Returns the size at cumulative probability `p` in 0..=1, at least 1.
+    /// Returns the size at cumulative probability `p` in 0..=1. The result is at least 1.
     pub fn at(&self, p: f64) -> u64 {
         match self {
             SizeDistribution::Fixed(bytes) => *bytes,
@@ -86,11 +87,12 @@ impl SizeDistribution {
 }
 
 impl SizeCdf {
-    /// Creates a distribution of points (size, cumulative probability), with sizes in units of `unit_bytes`. Sizes below
-    /// a byte count as one byte, as they are drawn; lists of other simulators often begin at size 0.
+    /// Creates a distribution from points (size, cumulative probability), with sizes in units of `unit_bytes`. Sizes
+    /// below a byte count as one byte, because sizes are drawn in this way too; for example, lists of other simulators
+    /// often begin at size 0.
     ///
     /// # Errors
-    /// If the points are not a distribution: see [`SizeCdf::flaw`].
+    /// If the points are not a distribution; see [`SizeCdf::flaw`].
     pub fn new(points: &[(f64, f64)], unit_bytes: f64) -> Result<SizeCdf, WorkloadError> {
         match SizeCdf::flaw(points, unit_bytes) {
             None => Ok(SizeCdf(points.iter().map(|(size, p)| ((size * unit_bytes).max(1.0), *p)).collect())),
@@ -98,7 +100,7 @@ impl SizeCdf {
         }
     }
 
-    /// Returns the reason why these points are not a distribution, if they are not.
+    /// Returns the reason why these points are not a distribution, or `None` if they are one.
     pub fn flaw(points: &[(f64, f64)], unit_bytes: f64) -> Option<Flaw> {
         fn flaw(point: usize, rule: impl Into<Cow<'static, str>>, value: String) -> Option<Flaw> {
             Some(Flaw { point, rule: rule.into(), value })
@@ -127,7 +129,7 @@ impl SizeCdf {
         }
     }
 
-    /// Returns a published distribution by its name among [`BUILT_IN_CDFS`](unrack_rack::BUILT_IN_CDFS).
+    /// Returns a published distribution by its name in [`BUILT_IN_CDFS`](unrack_rack::BUILT_IN_CDFS).
     pub fn built_in(name: &str) -> Option<SizeCdf> {
         let points: &[(f64, f64)] = match name {
             "websearch" => &WEBSEARCH,
@@ -164,7 +166,7 @@ impl SizeCdf {
     }
 }
 
-/// Returns whether sizes with this mean and mean square are heavy-tailed, as [`SizeDistribution::is_heavy_tailed`].
+/// Returns whether sizes with this mean and mean square are heavy-tailed; see [`SizeDistribution::is_heavy_tailed`].
 pub fn heavy_tailed(mean: f64, mean_square: f64) -> bool {
     mean_square > 2.0 * mean * mean
 }
@@ -196,7 +198,7 @@ const DATAMINING: [(f64, f64); 9] = [
     (66667., 0.99),
     (666667., 1.),
 ];
-/// Benson et al. (IMC 2010), as pHost uses it.
+/// Benson et al. (IMC 2010), as used by pHost.
 const IMC10: [(f64, f64); 12] = [
     (1., 0.),
     (1., 0.5),
@@ -211,7 +213,7 @@ const IMC10: [(f64, f64); 12] = [
     (1187., 0.95),
     (2107., 1.),
 ];
-// DDC's applications, as EDM §4.3.2 uses them: a page at the median, a tail of merged transfers.
+// DDC's applications, as used by EDM §4.3.2: the median is a page, and merged transfers form the tail.
 const HADOOP: [(f64, f64); 5] = [(4., 0.), (4., 0.7), (88., 0.8), (167., 0.9), (920., 1.)];
 const SPARK: [(f64, f64); 5] = [(4., 0.), (4., 0.7), (13., 0.8), (220., 0.9), (930., 1.)];
 const SPARKSQL: [(f64, f64); 7] =
@@ -269,7 +271,7 @@ mod tests {
             assert_eq!(from_0, from_1);
             assert_eq!(from_0.at(0.0), 1);
         }
-        // The mean, and so the load, is that of the sizes drawn.
+        // The mean, and therefore the load, is that of the sizes that are drawn.
         let tiny = SizeDistribution::Cdf(SizeCdf::new(&[(0., 0.), (1., 1.)], 1.).unwrap());
         assert_eq!((tiny.mean(), tiny.at(0.2)), (1.0, 1));
     }

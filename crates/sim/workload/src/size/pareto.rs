@@ -1,4 +1,4 @@
-//! Pareto sizes: a few messages have most of the bytes.
+//! Pareto-distributed sizes, among which a few messages have most of the bytes.
 
 use super::MAX_BYTES;
 use crate::error::WorkloadError;
@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use unrack_rack::ParetoScale;
 use unrack_units::Bytes;
 
-/// Pareto distribution with P(size > x) = (minimum / x)^shape from the minimum on. Sizes above the maximum are replaced
-/// by the maximum, so that the distribution below it is unchanged.
+/// Pareto distribution with P(size > x) = (minimum / x)^shape for x from the minimum on. Sizes above the maximum are
+/// replaced by the maximum, so that the distribution below it does not change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pareto {
     shape: f64,
@@ -16,13 +16,13 @@ pub struct Pareto {
 }
 
 impl Pareto {
-    /// Largest size in bytes unless a scenario sets one: the mean of a heavy tail, and so the load, depends on it, so it
-    /// does not follow [`MAX_BYTES`].
+    /// Largest size, in bytes, unless a scenario sets one. It does not follow [`MAX_BYTES`], because the mean of a
+    /// heavy tail, and therefore the load, depends on it.
     pub const DEFAULT_MAXIMUM: u64 = u32::MAX as u64;
 
-    /// Creates a distribution; `maximum` is [`Pareto::DEFAULT_MAXIMUM`] unless a scenario sets it. Papers give the mean that it has
-    /// without a maximum, and a heavy tail's is far above the mean that a maximum leaves (shape 1.05, 100 KB, up to
-    /// 4 GiB: 52 KB).
+    /// Creates a distribution. `maximum` is [`Pareto::DEFAULT_MAXIMUM`] unless a scenario sets it. Papers state the
+    /// mean of the distribution without a maximum. For a heavy tail, this mean is far above the mean with a maximum;
+    /// for example, shape 1.05 and 100 KB give 52 KB with a maximum of 4 GiB.
     ///
     /// # Errors
     /// If a parameter is out of bounds.
@@ -49,7 +49,7 @@ impl Pareto {
         Ok(Pareto { shape, minimum, maximum: maximum as f64 })
     }
 
-    /// Returns the mean of the sizes drawn, with the maximum.
+    /// Returns the mean of the sizes that are drawn, with the maximum taken into account.
     pub(super) fn mean(&self) -> f64 {
         self.minimum + self.tail(0.0)
     }
@@ -68,13 +68,13 @@ impl Pareto {
         let Pareto { shape, minimum, maximum } = *self;
         let span = (maximum / minimum).ln();
         let degree = power + 1.0 - shape;
-        // (e^(degree span) - 1) / degree, which is the span where the degree is 0.
+        // (e^(degree span) - 1) / degree, whose limit for a degree of 0 is the span.
         let factor = if degree == 0.0 { span } else { (degree * span).exp_m1() / degree };
         minimum.powf(power + 1.0) * factor
     }
 }
 
-/// Largest shape: almost all sizes are the minimum then.
+/// Largest shape, at which almost all sizes equal the minimum.
 const MAX_SHAPE: f64 = 100.0;
 
 #[cfg(test)]
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_closed_forms_without_a_maximum_that_matters() {
-        // Mean a m / (a - 1), second moment a m^2 / (a - 2).
+        // The mean is a m / (a - 1), the second moment a m^2 / (a - 2).
         let pareto = Pareto::new(5.0, minimum(1_000), MAX_BYTES).unwrap();
         assert!((pareto.mean() / 1_250.0 - 1.0).abs() < 1e-9);
         assert!((pareto.mean_square() / (5.0 / 3.0 * 1e6) - 1.0).abs() < 1e-9);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     proptest! {
-        /// Moments and tail at evenly spaced probabilities equal the computed ones.
+        /// The moments and the tail of sizes at evenly spaced probabilities equal the computed ones.
         #[test]
         fn draws_have_the_moments_and_tail(
             shape in prop::sample::select(vec![0.7, 1.0, 1.05, 1.5, 2.0, 3.0]),

@@ -7,10 +7,10 @@ use rand_pcg::Pcg64Mcg;
 use unrack_rack::Arrivals;
 use unrack_units::Time;
 
-/// Largest sigma. The variance of a gap over its square mean, `e^(sigma^2) - 1`, is then eight thousand.
+/// Largest sigma. At this value, the variance of a gap is `e^(sigma^2) - 1` = eight thousand times its square mean.
 const MOST_SIGMA: f64 = 3.0;
 
-/// Checks the numbers of a distribution.
+/// Checks the parameters of a distribution.
 ///
 /// # Errors
 /// If sigma is out of bounds.
@@ -34,14 +34,14 @@ pub(super) fn gap(arrivals: Arrivals, mean_ps: f64, draws: &mut Pcg64Mcg) -> Tim
     Time::from_ps((gap * mean_ps).round() as u64)
 }
 
-/// Draws the time to a sender's first message as seen from a random moment: then the rate is right from the start, and
-/// with equal gaps each sender has a phase of its own.
+/// Draws the time to a sender's first message as seen from a random moment, so that the rate is right from the start.
+/// With equal gaps, each sender has a different phase.
 pub(super) fn first(arrivals: Arrivals, mean_ps: f64, draws: &mut Pcg64Mcg) -> Time {
     let first = match arrivals {
         Arrivals::Poisson => return gap(arrivals, mean_ps, draws),
         Arrivals::Fixed => unit(draws),
-        // A random moment lies in a gap with probability proportional to its length: log-normal too, with m +
-        // sigma^2; and anywhere in it.
+        // A random moment lies in a gap with a probability proportional to its length, and is uniformly distributed in
+        // it. The length of such a gap is log-normal too, with m + sigma^2.
         Arrivals::LogNormal { sigma } => unit(draws) * log_normal(sigma * sigma / 2.0, sigma, draws),
     };
     Time::from_ps((first * mean_ps) as u64)
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_right_from_the_start() {
-        // Many senders, in the first two mean gaps: two messages each.
+        // Many senders are observed for the first two mean gaps, in which each sends two messages on average.
         for arrivals in [Arrivals::Poisson, Arrivals::Fixed, Arrivals::LogNormal { sigma: 1.5 }] {
             let counts: Vec<f64> = (0..40_000)
                 .map(|sender| {

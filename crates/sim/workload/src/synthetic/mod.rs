@@ -1,7 +1,7 @@
-//! Synthetic traffic, open loop: messages come at their times whatever the fabric does.
+//! Synthetic open-loop traffic: messages are submitted at their times, whatever the fabric does.
 //!
-//! Every sender draws its own arrivals, kinds, sizes and destinations, each from a generator of its own. **Load** is
-//! the payload offered to the busiest direction of any host link, requests included, over that link's rate.
+//! Every sender has separate generators for its arrivals, kinds, sizes and destinations. **Load** is the payload
+//! offered to the busiest direction of any host link, including requests, divided by the rate of that link.
 
 mod arrivals;
 mod pattern;
@@ -23,7 +23,7 @@ pub struct SyntheticSpec {
     pub traffic: Traffic,
     pub size: SizeDistribution,
     pub pattern: Pattern,
-    /// Nodes that ask and nodes that hold memory. `None` if every node does both.
+    /// Nodes that submit messages and nodes that hold memory, or `None` if every node does both.
     pub blades: Option<Blades>,
     pub arrivals: Arrivals,
     /// Offered load, above 0 and at most 1.
@@ -37,36 +37,36 @@ pub enum Traffic {
     Flows,
 }
 
-/// Mix of reads, read-modify-writes and, for the rest, writes.
+/// Mix of reads and read-modify-writes; the remaining messages are writes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemoryMix {
     pub read_fraction: f64,
     /// Bytes of a read's request.
     pub request: u32,
     pub rmw_fraction: f64,
-    /// Bytes of a read-modify-write's request: the address, and the arguments of its operation.
+    /// Bytes of the request of a read-modify-write, which contains the address and the arguments of the operation.
     pub rmw_request: u32,
     /// Bytes of a read-modify-write's answer.
     pub rmw_answer: u64,
-    /// Messages to disk blades; `None` if there are none.
+    /// Messages to disk blades, or `None` if there are none.
     pub disk: Option<DiskShare>,
 }
 
-/// Reads and writes of disk blades, in the same ratio as those of memory.
+/// Reads and writes of disk blades, in the same ratio as reads and writes of memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DiskShare {
-    /// Share among all messages.
+    /// Share of these messages among all messages.
     pub fraction: f64,
     pub size: SizeDistribution,
 }
 
 impl Traffic {
-    /// Returns reads with a request of 8 bytes (EDM §2.3), and writes.
+    /// Returns a mix of reads with requests of 8 bytes (EDM §2.3) and writes.
     pub fn memory(read_fraction: f64) -> Traffic {
         Traffic::mixed(read_fraction, 0.0)
     }
 
-    /// Returns reads, compare-and-swaps of 24 bytes that are answered with a byte (EDM §2.3), and writes.
+    /// Returns a mix of reads, writes, and compare-and-swaps of 24 bytes that are answered with one byte (EDM §2.3).
     pub fn mixed(read_fraction: f64, rmw_fraction: f64) -> Traffic {
         Traffic::Memory(MemoryMix {
             read_fraction,
@@ -98,10 +98,10 @@ struct Sender {
 }
 
 impl Synthetic {
-    /// Creates traffic among the nodes of `racks` (or a number of nodes in one rack) on links of `rate`.
+    /// Creates traffic among the nodes of `racks` (or among a number of nodes in one rack) on links of `rate`.
     ///
     /// # Errors
-    /// The parameter that is out of bounds.
+    /// If a parameter is out of bounds.
     pub fn new(
         spec: SyntheticSpec,
         racks: impl Into<Racks>,
@@ -212,7 +212,7 @@ impl SyntheticSpec {
         }
     }
 
-    /// Refuses traffic whose expected length exceeds simulated time.
+    /// Refuses traffic whose expected duration exceeds the range of simulated time.
     fn check_length(&self, mean_gap_ps: f64, senders: usize) -> Result<(), WorkloadError> {
         let length_ps = mean_gap_ps * (self.messages as f64 / senders as f64).max(1.0);
         if length_ps < Time::END.as_ps() as f64 {
@@ -233,7 +233,7 @@ impl SyntheticSpec {
         }
     }
 
-    /// Returns the mean bytes on the busiest direction of any link, per message of one source.
+    /// Returns the mean number of bytes in the busiest direction of any link, per message of one source.
     fn busiest(&self, partners: &Partners, disks: Option<&Partners>) -> f64 {
         let data = self.size.mean();
         let Traffic::Memory(memory) = &self.traffic else {
@@ -253,8 +253,8 @@ impl SyntheticSpec {
     }
 }
 
-/// Returns the mean bytes on the busiest direction of any link, per message of one source, if a message brings `out`
-/// bytes from source to destination and `back` bytes back.
+/// Returns the mean number of bytes in the busiest direction of any link, per message of one source, if each message
+/// takes `out` bytes from source to destination and `back` bytes back.
 fn busiest(partners: &Partners, out: f64, back: f64) -> f64 {
     let heaviest = partners.heaviest();
     match partners.nodes_do_both() {
@@ -315,7 +315,8 @@ impl MemoryMix {
         if others > 0.0 { self.read_fraction / others } else { 0.0 }
     }
 
-    /// Returns the mean payload of a message to memory, from its source to its destination and back.
+    /// Returns the mean payload of a message to memory in each direction: from its source to its destination, and
+    /// back.
     fn bytes_per_message(&self, data: f64) -> (f64, f64) {
         let (reads, rmws) = (self.read_fraction, self.rmw_fraction);
         let writes = (1.0 - reads - rmws).max(0.0);
@@ -324,5 +325,5 @@ impl MemoryMix {
     }
 }
 
-/// Tolerance for rounding: `0.7 + 0.3` need not be 1.
+/// Tolerance for rounding errors, because `0.7 + 0.3` need not be exactly 1.
 const ROUNDING: f64 = 1e-9;

@@ -1,8 +1,9 @@
 //! Traffic patterns: the sources and destinations of messages.
 //!
-//! With `incast`, the destination is the last node that can be one; all sources ask it, or `fan_in` of them, evenly
-//! spread, while the others are silent. With `hot-spots`, the k-th destination has the weight `k^-exponent`: racks take
-//! turns in having the next hottest, and node 0 is the hottest where all are destinations.
+//! With `incast`, the destination is the last possible node. All sources, or `fan_in` evenly spaced ones, send to it,
+//! while the others are silent. With `hot-spots`, the k-th destination has the weight `k^-exponent`. Consecutive
+//! destinations in this order are in different racks in turn, and if all nodes are destinations, node 0 is the
+//! hottest.
 
 use crate::blades::{BladeNodes, ByRack, Racks};
 use crate::error::WorkloadError;
@@ -17,7 +18,7 @@ pub(super) struct Partners {
     pub sources: Vec<NodeId>,
     destinations: ByRack,
     racks: Racks,
-    /// True if every node is both a source and a destination; no node is its own destination.
+    /// Whether every node is both a source and a destination. A node is never its own destination.
     both: bool,
     choice: Choice,
 }
@@ -26,7 +27,7 @@ pub(super) struct Partners {
 enum Choice {
     Uniform,
     Near(f64),
-    /// Nodes, the hottest first, with the cumulative weights of the destinations.
+    /// Nodes in the order of decreasing weight, with the cumulative weights of the destinations.
     Zipf {
         hottest: Vec<NodeId>,
         cumulative: Vec<f64>,
@@ -36,7 +37,8 @@ enum Choice {
 }
 
 impl Partners {
-    /// Creates the pattern. With blades, those that compute ask those that hold memory; else every node does both.
+    /// Creates the pattern. With blades, compute blades send to memory blades; otherwise every node is a source and a
+    /// destination.
     ///
     /// # Errors
     /// If the pattern is not possible on these nodes.
@@ -63,7 +65,7 @@ impl Partners {
         Partners::among(compute, memory, pattern, racks, seed)
     }
 
-    /// Creates the pattern from the blades that compute to the blades of disk.
+    /// Creates the pattern from compute blades to disk blades.
     ///
     /// # Errors
     /// If the pattern is not possible on these nodes.
@@ -106,7 +108,8 @@ impl Partners {
         Ok(partners)
     }
 
-    /// Checks that every source has a destination in its rack, and one in another, as far as `share` needs them.
+    /// Checks that every source has a destination in its own rack and one in another rack, as far as `share` requires
+    /// them.
     fn check_near(&self, share: f64) -> Result<(), WorkloadError> {
         let refuse = |rule, value: String| Err(WorkloadError::new("workload.pattern.fraction", rule, value));
         for src in &self.sources {
@@ -165,7 +168,7 @@ impl Partners {
         self.both
     }
 
-    /// Returns the number of messages that the busiest destination gets per message of one source.
+    /// Returns the number of messages that the busiest destination receives per message of one source.
     pub(super) fn heaviest(&self) -> f64 {
         let even = self.sources.len() as f64 / f64::from(self.destinations.len());
         match &self.choice {
@@ -179,7 +182,8 @@ impl Partners {
             Choice::Near(share) => self.heaviest_near(*share),
             Choice::Zipf { hottest, cumulative } => {
                 let weight = |n: usize| cumulative[n] - if n == 0 { 0.0 } else { cumulative[n - 1] };
-                // Share of a source that is a destination too, which excludes itself.
+                // Share that a destination gets of the messages of a source which is itself a destination and
+                // therefore excluded.
                 let of = |n: usize| 1.0 / (1.0 - weight(n));
                 match self.both {
                     true => weight(0) * (1..hottest.len()).map(of).sum::<f64>(),
@@ -196,7 +200,7 @@ impl Partners {
         self.sources.iter().for_each(|src| sources[self.racks.rack_of(*src) as usize] += 1.0);
         let to = |rack| self.destinations.in_rack(rack).len() as f64;
         let all = f64::from(self.destinations.len());
-        // Messages that one destination outside of a rack gets from the sources in it.
+        // Number of messages that one destination outside a rack receives from the sources in the rack.
         let far = |rack: u32| match sources[rack as usize] {
             0.0 => 0.0,
             _ if share == 1.0 => 0.0,
@@ -214,12 +218,12 @@ impl Partners {
     }
 }
 
-/// Returns the pattern of sources that ask destinations of their own rack alone.
+/// Returns the pattern in which sources send only to destinations in their own rack.
 fn in_own_rack() -> Pattern {
     Pattern::RackLocal { fraction: Fraction::new(1.0).expect("all is a fraction") }
 }
 
-/// Returns `count` of `nodes`, evenly spread.
+/// Returns `count` of the `nodes`, evenly spaced.
 fn spread(nodes: &[NodeId], count: u32) -> Result<Vec<NodeId>, WorkloadError> {
     if count == 0 || count as usize > nodes.len() {
         let rule = "is at least 1 and at most the number of other nodes";
@@ -248,7 +252,7 @@ fn zipf(to: &[NodeId], racks: Racks, exponent: f64) -> Result<Choice, WorkloadEr
     Ok(Choice::Zipf { cumulative: cumulative.collect(), hottest })
 }
 
-/// Largest exponent: the hottest destination has nine in ten of all messages then.
+/// Largest exponent, at which the hottest destination gets nine in ten of all messages.
 const MOST_EXPONENT: f64 = 4.0;
 
 /// Returns the first index whose cumulative weight is above `p`.
@@ -256,8 +260,9 @@ fn weighed(cumulative: &[f64], p: f64) -> usize {
     cumulative.partition_point(|sum| *sum <= p).min(cumulative.len() - 1)
 }
 
-/// Returns each source's destination: among the same nodes, a random cycle (Sattolo), so that no node is its own; else
-/// the destinations in a random order, repeated.
+/// Returns the destination of each source. If sources and destinations are the same nodes, the destinations form a
+/// random cycle (Sattolo), so that no node is its own destination. Otherwise they are the destinations in a random
+/// order, repeated.
 fn permutation(sources: usize, destinations: &[NodeId], seed: u64) -> Vec<NodeId> {
     let mut draws = generator(seed, DrawPurpose::Permutation, 0);
     let mut to = destinations.to_vec();

@@ -1,8 +1,8 @@
-//! Captured program, and its replay on a rack.
+//! Captured program and its replay on a rack.
 //!
 //! | module | holds |
 //! |---|---|
-//! | this one | [`CapturedTrace`]: the fetches of each thread, and its computing time in between |
+//! | this one | [`CapturedTrace`]: the fetches of each thread, and its computing time between them |
 //! | [`placement`] | the nodes that compute and that hold pages (DDC §4.1) |
 //! | [`replay`] | the closed- or open-loop source, and the run time that it predicts |
 
@@ -18,27 +18,28 @@ use unrack_units::Time;
 /// Transfer between a captured program and its remote memory: a row of `trace.parquet`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceRow {
-    /// Time since the run's start.
+    /// Time since the start of the run.
     pub t_ns: u64,
     pub thread: u32,
     pub page: u64,
-    /// True for a transfer to remote memory, which no thread waits for; false for one from it, for a thread that waits.
+    /// Whether this is a transfer to remote memory, which no thread waits for. Otherwise it is a transfer from remote
+    /// memory, and the thread waits for it.
     pub write_back: bool,
     pub bytes: u32,
     /// Time that the thread waited.
     pub wait_ns: u64,
-    /// Pager time since the thread's previous fetch that real hardware would not take.
+    /// Time that the pager took since the thread's previous fetch and that real hardware would not take.
     pub overhead_ns: u64,
 }
 
-/// Transfers of a program's threads to remote memory, reduced to what a replay needs.
+/// Transfers of a program's threads to and from remote memory, reduced to the data that a replay needs.
 ///
-/// A thread's timeline between two fetches is its own computing: the wait and the pager's overhead are removed from the
-/// captured times (`docs/decisions/0001`).
+/// The time of a thread between two fetches is its computing time. To get it, the waiting time and the pager's
+/// overhead are subtracted from the captured times (`docs/decisions/0001`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapturedTrace {
     steps: Vec<Step>,
-    /// Index of each thread's first step; and the number of steps.
+    /// Index of each thread's first step, followed by the number of steps.
     threads: Vec<usize>,
     window: ReplayWindow,
     leader: Option<Leader>,
@@ -46,11 +47,11 @@ pub struct CapturedTrace {
     computed: Time,
 }
 
-/// Thread whose timeline stands for the program's: the one that waited longest for remote memory.
+/// Thread whose timeline represents that of the program: the one that waited longest for remote memory.
 ///
-/// The time that a thread waited for another cannot be told from its computing. So a thread that slept while others
-/// fetched seems to have computed all the time, on any network; the thread that waited longest for remote memory is
-/// taken as the one that the others waited for.
+/// The time for which a thread waited for another thread cannot be distinguished from its computing time. Therefore a
+/// thread that slept while others fetched seems to have computed all the time, on any network. The thread that waited
+/// longest for remote memory is assumed to be the one that the others waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Leader {
     thread: u32,
@@ -61,9 +62,9 @@ struct Leader {
 /// Transfer in a thread's timeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// Time from the completion of the thread's last fetch (or its start) to this transfer.
+    /// Time from the completion of the thread's previous fetch, or from the thread's start, to this transfer.
     pub after: Time,
-    /// Time from the window's start to this transfer as it was captured.
+    /// Time from the window's start to this transfer in the captured run.
     pub captured: Time,
     pub page: u64,
     pub bytes: u32,
@@ -75,7 +76,7 @@ pub struct Step {
 pub struct ReplayWindow {
     pub from: Time,
     pub until: Time,
-    /// Number of transfers within, and in the whole run.
+    /// Number of transfers in the window, and in the whole run.
     pub rows: u64,
     pub rows_in_all: u64,
 }
@@ -92,8 +93,9 @@ impl CapturedTrace {
         Ok(CapturedTrace { computed: whole.run_time_at(Time::ZERO), ..whole })
     }
 
-    /// Creates the trace of the middle of the run, at most `limit` transfers: the same number is left out before and
-    /// after, so that neither start-up nor the end matters. The whole run if it has no more.
+    /// Creates the trace of the middle part of the run, which has at most `limit` transfers. The same number of
+    /// transfers is left out before and after it, so that neither start-up nor the end has an effect. If the run has
+    /// no more than `limit` transfers, this is the whole run.
     ///
     /// # Errors
     /// If the rows are not sorted, one is out of bounds, or `limit` is 0.
@@ -111,9 +113,9 @@ impl CapturedTrace {
         Ok(CapturedTrace { computed, ..middle })
     }
 
-    /// Returns the same program, computing as fast as in a native run that took `native`. The computing time between
-    /// captured fetches also includes the cost of paging besides the waits (cold caches, and other work of the
-    /// machine).
+    /// Returns the same program with a computing speed as in a native run that took `native`. This is useful because
+    /// the computing time between captured fetches also includes costs of paging other than the waits, such as cold
+    /// caches and other work of the machine.
     pub fn at_native_pace(mut self, native: Time) -> CapturedTrace {
         if native >= self.computed {
             return self; // nothing on top
@@ -158,21 +160,21 @@ impl CapturedTrace {
         self.window
     }
 
-    /// Returns the time from the last fetch of `thread` to the end of the window, if it is the thread whose timeline
-    /// stands for the program's: the one that waited longest for remote memory.
+    /// Returns the time from the last fetch of `thread` to the end of the window, if `thread` is the one whose
+    /// timeline represents that of the program, which is the one that waited longest for remote memory.
     pub fn tail(&self, thread: u32) -> Option<Time> {
         self.leader.filter(|leader| leader.thread == thread).map(|leader| leader.tail)
     }
 
-    /// Returns the run time of the program if every fetch takes `latency`, without replaying it. Zero gives the
-    /// program's own computing time.
+    /// Returns the run time of the program if every fetch takes `latency`, computed without a replay. A latency of
+    /// zero gives the computing time of the program.
     pub fn run_time_at(&self, latency: Time) -> Time {
         let Some(leader) = self.leader else { return self.length() };
         let fetches = self.steps(leader.thread).iter().filter(|step| !step.write_back);
         fetches.fold(leader.tail, |time, step| time + step.after + latency)
     }
 
-    /// Returns the computing time of the program in the whole run, of which a window may be replayed.
+    /// Returns the computing time of the program in the whole run, even if only a window of it is replayed.
     pub fn computed(&self) -> Time {
         self.computed
     }
@@ -192,7 +194,7 @@ fn ns(ns: u64) -> Time {
     Time::from_ps(ns.saturating_mul(1_000))
 }
 
-/// Longest captured run (60 days): a longer one would not fit in picoseconds with room to add.
+/// Longest captured run (60 days). Sums of longer times might not fit into picoseconds.
 const LONGEST_NS: u64 = 60 * 24 * 3600 * 1_000_000_000;
 
 fn check(rows: &[TraceRow]) -> Result<(), WorkloadError> {
@@ -216,7 +218,7 @@ fn check(rows: &[TraceRow]) -> Result<(), WorkloadError> {
     }
 }
 
-/// Largest number of threads that may have no transfer at all; in a window, any number may.
+/// Largest number of threads without any transfer in a whole run. In a window, any number of threads may have none.
 const MOST_IDLE_THREADS: usize = 1 << 16;
 
 /// Returns the rows of one window, by thread.
@@ -245,7 +247,7 @@ fn leader(rows: &[TraceRow], threads: usize, until: Time) -> Option<Leader> {
     Some(Leader { thread, tail: until.saturating_sub(end) })
 }
 
-/// Returns one thread's steps.
+/// Returns the steps of one thread.
 fn timeline(rows: &[&TraceRow], from: Time) -> Vec<Step> {
     let mut resumed = from;
     let mut steps: Vec<Step> = Vec::with_capacity(rows.len());
@@ -262,8 +264,8 @@ fn timeline(rows: &[&TraceRow], from: Time) -> Vec<Step> {
     steps
 }
 
-/// Keeps a write-back no later than the fetch that it preceded: the overhead removed from the fetch may have delayed
-/// the write-back.
+/// Limits the time of a write-back to that of the fetch that follows it, because the overhead that was subtracted from
+/// the fetch may have delayed the write-back.
 fn keep_order(steps: &mut [Step]) {
     let mut limit = Time::MAX;
     for step in steps.iter_mut().rev() {

@@ -1,4 +1,4 @@
-//! Placement of a replayed program: the node where it computes, and the nodes of its pages.
+//! Placement of a replayed program: the nodes on which it computes, and the nodes that hold its pages.
 //!
 //! DDC §4.1: every server of the traced cluster is split into blades, and each CPU's address space is uniformly
 //! partitioned across all memory blades (§2.2) of its scope.
@@ -10,7 +10,7 @@ use crate::random::scale;
 use unrack_basis::mix;
 use unrack_rack::{Blades, Scope};
 
-/// Nodes of the replicas and of their pages.
+/// Nodes of the replicas, and nodes of their pages.
 pub struct Placement {
     compute: Vec<NodeId>,
     memory: ByRack,
@@ -40,8 +40,8 @@ impl Placement {
         self.compute[replica as usize]
     }
 
-    /// Returns the memory blade that holds a page of a replica: any of its scope with equal probability, and always the
-    /// same.
+    /// Returns the memory blade that holds a page of a replica. It is any blade in the scope with equal probability,
+    /// and always the same one for a given page.
     pub fn memory_node(&self, replica: u32, page: u64) -> NodeId {
         let hash = mix(mix(self.seed ^ u64::from(replica)) ^ page);
         let near = match self.scope {

@@ -1,13 +1,14 @@
 //! Replay of a captured program on many compute blades at once.
 //!
-//! Closed loop: each thread of each replica is an actor of its own. It fetches, waits for the completion, computes as
-//! long as it did when captured, and fetches again; so a slow fabric slows the traffic as it would slow the program.
-//! Write-backs are sent at their place in the thread's timeline, and no thread waits for them. Threads do not wait for
-//! each other: time that one thread waited for another by other means than remote memory counts as its computing. The
-//! program is over when the thread that waited longest for remote memory in the captured run is over: where threads
-//! hand work to one another, the waits of the others come on top, and the replay predicts too little.
+//! Closed loop: each thread of each replica is a separate actor. It fetches, waits for the completion, computes for as
+//! long as it did when captured, and fetches again. Therefore a slow fabric slows down the traffic as it would slow
+//! down the program. Write-backs are sent at their position in the thread's timeline, and no thread waits for them.
+//! Threads do not wait for each other: if one thread waited for another by means other than remote memory, this time
+//! counts as its computing time. The program ends when the thread that waited longest for remote memory in the
+//! captured run ends. If threads pass work to one another, the waits of the other threads would come on top of that,
+//! and the replay predicts too short a run.
 //!
-//! Open loop: every transfer at its captured time, whatever the fabric does.
+//! Open loop: every transfer is sent at its captured time, whatever the fabric does.
 
 use super::placement::Placement;
 use super::{CapturedTrace, Step};
@@ -25,20 +26,20 @@ use unrack_units::Time;
 pub struct ReplaySpec {
     pub blades: Blades,
     pub mode: Replay,
-    /// Start times of the replicas; `TimeOffsets::Run` is within the length of the window that is replayed.
+    /// Start times of the replicas. `TimeOffsets::Run` spreads them over the length of the window that is replayed.
     pub offsets: TimeOffsets,
     pub seed: u64,
 }
 
-/// Source that replays a trace. It shares the trace with other runs and holds another 16 bytes per thread and replica.
+/// Source that replays a trace. It shares the trace with other runs, and needs 16 more bytes per thread and replica.
 pub struct CapturedReplay {
     trace: Arc<CapturedTrace>,
     mode: Replay,
     placement: Placement,
     starts: Vec<Time>,
-    /// Actors, one per replica and thread, replica by replica.
+    /// Actors, one for each thread of each replica, replica by replica.
     actors: Vec<Actor>,
-    /// End of each replica's program.
+    /// End of the program on each replica.
     ends: Vec<Time>,
     submitted: u64,
     total: u64,
@@ -46,7 +47,7 @@ pub struct CapturedReplay {
 
 #[derive(Clone, Copy)]
 struct Actor {
-    /// Completion time of its last fetch.
+    /// Time at which its last fetch was completed.
     resumed: Time,
     next: usize,
 }
@@ -58,7 +59,7 @@ impl CapturedReplay {
     /// Creates a replay on these racks, or on a number of nodes in one rack.
     ///
     /// # Errors
-    /// If the blades do not fit, or there are too many transfers.
+    /// If the blades do not fit, or if there are too many transfers.
     pub fn new(
         trace: Arc<CapturedTrace>,
         spec: &ReplaySpec,
@@ -74,7 +75,7 @@ impl CapturedReplay {
         }
         let starts = starts(spec, placement.replicas(), trace.length());
         let actors = vec![Actor { resumed: Time::ZERO, next: 0 }; actors as usize];
-        // A program that waits for nothing computes until the end of its window.
+        // A program that never waits computes until the end of its window.
         let least = if trace.only_computes() { trace.length() } else { Time::ZERO };
         let ends = starts.iter().map(|start| *start + least).collect();
         Ok(CapturedReplay { trace, mode: spec.mode, placement, starts, actors, ends, submitted: 0, total })
@@ -85,10 +86,11 @@ impl CapturedReplay {
         &self.trace
     }
 
-    /// Returns the run time of the program on each replica, once the run is done.
+    /// Returns the run time of the program on each replica. It is valid once the run is done, and meaningless in open
+    /// loop.
     ///
-    /// It ends with the last completion of the thread that stands for the program, and its computing after it
-    /// ([`CapturedTrace::tail`]). Meaningless in open loop.
+    /// It extends to the last completion of the thread that represents the program, plus the computing time that
+    /// follows ([`CapturedTrace::tail`]).
     pub fn run_times(&self) -> impl Iterator<Item = Time> + '_ {
         self.ends.iter().zip(&self.starts).map(|(end, start)| *end - *start)
     }
@@ -109,7 +111,7 @@ impl CapturedReplay {
         actor / self.trace.threads()
     }
 
-    /// Lets an actor sleep until its next transfer; without one, ends its thread.
+    /// Schedules the wakeup of an actor for its next transfer, or ends its thread if there is none.
     fn go_on<O: Outbox>(&mut self, actor: u32, now: Time, out: &mut O) {
         match self.step(actor) {
             Some(step) => out.wake_at(self.due(actor, &step).max(now), actor),

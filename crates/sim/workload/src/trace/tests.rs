@@ -18,7 +18,7 @@ fn afters(trace: &CapturedTrace, thread: u32) -> Vec<u64> {
 fn computing_is_what_remains_of_the_time_between_fetches() {
     let rows = [fetch(100, 0, 10, 20), fetch(300, 0, 50, 40), fetch(400, 0, 5, 0)];
     let trace = CapturedTrace::new(&rows, Time::from_ns(1_000)).unwrap();
-    // 100 - 20; 300 - 100 - 10 - 40; 400 - 300 - 50 - 0; the run ends 595 after the last fetch.
+    // 100 - 20; 300 - 100 - 10 - 40; 400 - 300 - 50 - 0. The run ends 595 ns after the last fetch.
     assert_eq!(afters(&trace, 0), [80, 150, 50]);
     assert_eq!(trace.tail(0), Some(Time::from_ns(595)));
     assert_eq!(trace.run_time_at(Time::ZERO), Time::from_ns(80 + 150 + 50 + 595));
@@ -34,7 +34,7 @@ fn a_write_back_keeps_its_place_before_the_next_fetch() {
 
 #[test]
 fn a_thread_that_sleeps_does_not_hide_the_one_that_waits() {
-    // Thread 1 waits for thread 0 most of the time: its 890 ns between two fetches are not computing.
+    // Thread 1 waits for thread 0 most of the time, so its 890 ns between two fetches are not computing time.
     let rows = [fetch(0, 1, 10, 0), fetch(100, 0, 300, 0), fetch(500, 0, 390, 0), fetch(900, 1, 10, 0)];
     let trace = CapturedTrace::new(&rows, Time::from_ns(1_000)).unwrap();
     assert_eq!([trace.tail(0), trace.tail(1)], [Some(Time::from_ns(110)), None]);

@@ -1,7 +1,7 @@
 //! YCSB's core workloads: sequences of operations on records.
 //!
-//! The bytes moved depend on who performs the operations: YCSB's records have ten fields of 100 B, of which a read
-//! takes all and an update writes one (`readallfields=true`, `writeallfields=false`).
+//! The number of bytes moved depends on the user of these operations. YCSB's records have ten fields of 100 B; a read
+//! takes all of them, and an update writes one (`readallfields=true`, `writeallfields=false`).
 
 pub mod zipf;
 
@@ -28,17 +28,19 @@ pub enum RecordOperation {
     Read,
     Update,
     ReadModifyWrite,
-    /// Write of a record that is new.
+    /// Write of a new record.
     Insert,
-    /// Read of records in the order of their keys, from the drawn one on: see [`Operations::draw_length`].
+    /// Read of consecutive records in the order of their keys, starting with the drawn one; see
+    /// [`Operations::draw_length`].
     Scan,
 }
 
-/// Records that a scan reads at most (`maxscanlength`).
+/// Maximum number of records that a scan reads (`maxscanlength`).
 const LONGEST_SCAN: u64 = 100;
 
 impl CoreWorkload {
-    /// Workloads, as YCSB's authors run them one after the other: those that insert last, since the records then stay more.
+    /// All workloads, in the order in which YCSB's authors run them. Those that insert come last, because the new
+    /// records stay.
     pub const ALL: [CoreWorkload; 6] = [
         CoreWorkload::A,
         CoreWorkload::B,
@@ -50,7 +52,7 @@ impl CoreWorkload {
     /// Workloads that neither insert nor scan.
     pub const FIXED: [CoreWorkload; 4] = [CoreWorkload::A, CoreWorkload::B, CoreWorkload::C, CoreWorkload::F];
 
-    /// Returns the name in commands and files.
+    /// Returns the name used in commands and files.
     pub fn name(self) -> &'static str {
         match self {
             CoreWorkload::A => "a",
@@ -83,7 +85,7 @@ impl CoreWorkload {
         }
     }
 
-    /// Returns the operation that only reads.
+    /// Returns the operation of this workload that only reads.
     pub fn reading(self) -> RecordOperation {
         match self {
             CoreWorkload::E => RecordOperation::Scan,
@@ -91,7 +93,7 @@ impl CoreWorkload {
         }
     }
 
-    /// Returns the operation that does not only read.
+    /// Returns the operation of this workload that does not only read.
     pub fn other(self) -> RecordOperation {
         match self {
             CoreWorkload::F => RecordOperation::ReadModifyWrite,
@@ -110,16 +112,17 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// Creates a generator over `records` records; the same seed gives the same operations.
+    /// Creates a generator of operations on `records` records. The same seed gives the same operations.
     pub fn new(workload: CoreWorkload, records: u64, seed: u64) -> Operations {
         Operations { workload, records, zipf: Zipf::ycsb(), random: Pcg64Mcg::seed_from_u64(seed) }
     }
 
-    /// Draws an operation and the number of its record. Popular ones are scattered (`requestdistribution=zipfian`), but for workload
-    /// D, whose popular ones are the newest (`latest`). An insert has the number after the last.
+    /// Draws an operation and the number of its record. The popular records are scattered
+    /// (`requestdistribution=zipfian`), except in workload D, where they are the newest ones (`latest`). An insert
+    /// gets the number after the last record.
     ///
-    /// Departure: the ranks of D's records are those of all [`zipf::RANKS`] ranks modulo the records, not of as many ranks as
-    /// there are records.
+    /// Departure: the ranks of D's records are drawn from all [`zipf::RANKS`] ranks, modulo the number of records,
+    /// instead of from as many ranks as there are records.
     pub fn draw(&mut self) -> (RecordOperation, u64) {
         let is_read = self.random.random::<f64>() < self.workload.reads();
         let rank = self.zipf.draw(&mut self.random);
@@ -135,13 +138,13 @@ impl Operations {
         (operation, record)
     }
 
-    /// Draws the number of records of a scan, from 1 to 100, each as likely (`scanlengthdistribution=uniform`).
+    /// Draws the number of records of a scan, uniformly from 1 to 100 (`scanlengthdistribution=uniform`).
     pub fn draw_length(&mut self) -> u64 {
         self.random.random_range(1..=LONGEST_SCAN)
     }
 }
 
-/// Key of a record, as YCSB writes it with `insertorder=hashed`.
+/// Key of a record in the form that YCSB uses with `insertorder=hashed`.
 pub struct RecordKey([u8; 24], usize);
 
 impl RecordKey {
@@ -217,7 +220,8 @@ mod tests {
         assert_eq!((lengths.first(), lengths.last(), lengths.len()), (Some(&1), Some(&100), 100));
     }
 
-    /// The hottest record is that of the first rank, with the other ranks that are scattered onto it.
+    /// The hottest record is that of the first rank, to which those other ranks add that are scattered onto the same
+    /// record.
     #[test]
     fn the_hottest_record_is_the_first_ranks() {
         const RECORDS: u64 = 100_000;

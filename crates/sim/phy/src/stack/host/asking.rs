@@ -1,4 +1,4 @@
-//! Requests of a node to others.
+//! Requests of a node to other nodes.
 
 use super::copies::{Copies, Lines};
 use super::{Completion, HostStack, Request, RequestOutcome};
@@ -7,12 +7,12 @@ use crate::edm::{Body, MemoryMessage, RmwOperation};
 use std::collections::VecDeque;
 use unrack_protocol::edm::steps;
 
-/// Active messages to one destination, and requests that wait for them to end.
+/// Active messages to one destination, and the requests that wait until one of them ends.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Way {
     places: Vec<Place>,
     pub waiting: VecDeque<(u32, Request)>,
-    /// Lines over which the destination does not answer.
+    /// Lines over which the destination does not answer any more.
     pub lost: Lines,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Way {
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
     is_used: bool,
-    /// Number of its uses that have ended, modulo 256.
+    /// Number of uses of the place that have ended, modulo 256.
     uses: u8,
 }
 
@@ -31,48 +31,49 @@ pub(super) struct Awaited {
     bytes: usize,
     data: Vec<u8>,
     copies: Copies,
-    /// Lines that still have to bring the end of the answer.
+    /// Lines over which the end of the answer has not arrived yet.
     open: Lines,
-    /// Whether a line has brought all of it.
+    /// Whether the whole answer has arrived over one line.
     is_over: bool,
-    /// Cycle by which the first copy has to be complete; after that, the second.
+    /// Cycle by which the first copy has to be complete or, once it is complete, the second one.
     deadline: Option<u64>,
 }
 
-/// A write, or several under one notification.
+/// A write, or several writes under one notification.
 #[derive(Debug, Clone)]
 pub(super) struct Announced {
-    /// Parts still to be sent, by line.
+    /// Parts that are still to be sent, by line.
     left: Vec<VecDeque<Part>>,
     /// Number of parts that no line has sent yet.
     unsent: usize,
-    /// Lines that the place waits for. After that it is free, and the parts in `left` for other lines wait for their
-    /// grants alone.
+    /// Lines for which the place waits. Once there are none, the place is free; the parts in `left` for other lines
+    /// then only wait for their grants.
     open: Lines,
     is_free: bool,
-    /// Cycle by which the second copy has to leave, once the first has left.
+    /// Cycle by which the second copy has to leave, set once the first copy has left.
     deadline: Option<u64>,
 }
 
-/// Ticket of a write, address, and data.
+/// Ticket, address and data of a write.
 type Part = (u32, u64, Vec<u8>);
 
 impl Way {
-    /// Returns whether a new request would start at once, as fewer than `max_active` are active.
+    /// Returns whether a new request would start at once, because fewer than `max_active` are active.
     pub(super) fn is_ready(&self, max_active: usize) -> bool {
         self.waiting.is_empty() && self.places.iter().filter(|place| place.is_used).count() < max_active
     }
 }
 
 impl Announced {
-    /// Returns whether its place is free again, since it has left over all lines that the place waits for.
+    /// Returns whether the place of this request is free again, because the request has left over all lines for which
+    /// the place waits.
     pub(super) fn is_free(&self) -> bool {
         self.is_free
     }
 }
 
 impl HostStack {
-    /// Starts waiting requests as far as X allows.
+    /// Starts waiting requests, as far as X allows.
     pub(super) fn admit(&mut self, now: u64, dst: u16) {
         while self.ways.get(&dst).is_some_and(|way| !way.waiting.is_empty()) {
             let Some(id) = self.new_id(dst) else { return };
@@ -96,8 +97,8 @@ impl HostStack {
         }
     }
 
-    /// Returns the id for the first free place: the place's number in the low bits, and above it how often it was
-    /// used, so that a late answer is not taken for another. `None` if X are active.
+    /// Returns the id for the first free place, or `None` if X are active. The low bits are the number of the place.
+    /// The bits above count its uses, so that a late answer is not mistaken for the answer to a later request.
     fn new_id(&mut self, dst: u16) -> Option<u8> {
         let places = &mut self.ways.entry(dst).or_default().places;
         places.resize(self.config.max_active, Place::default());
@@ -143,7 +144,7 @@ impl HostStack {
         }
     }
 
-    /// Sends the granted part of a write over the line of the grant. Returns whether there is such a write.
+    /// Sends the granted part of a write over the line of the grant. Returns whether this write exists.
     pub(super) fn send_write(
         &mut self,
         (now, line): (u64, usize),
@@ -215,7 +216,7 @@ impl HostStack {
         self.settle(now, key);
     }
 
-    /// Ends a request that waits for nothing any more, and frees its place.
+    /// Ends a request that does not wait for anything any more, and frees its place.
     fn settle(&mut self, now: u64, key: (u16, u8)) {
         if self.awaited.get(&key).is_some_and(|awaited| awaited.is_over && awaited.open.is_empty()) {
             self.awaited.remove(&key);
@@ -235,7 +236,7 @@ impl HostStack {
         }
     }
 
-    /// Stops waiting for `node` on this line, and taking anything of it from there.
+    /// Stops waiting for `node` on this line, and stops accepting anything from the node there.
     pub(super) fn give_up(&mut self, now: u64, node: u16, line: usize) {
         self.ways.entry(node).or_default().lost.add(line);
         let of_node = (node, 0)..=(node, u8::MAX);

@@ -1,6 +1,7 @@
-//! Two lines to mirrored switches (§3.3): sets of lines, and the first copy of what arrives over both.
+//! Two lines to mirrored switches (§3.3): sets of lines, and detection of the first copy of data that arrives over
+//! both.
 
-/// Most lines of a host: one to the switch, or one to each of two.
+/// Maximum number of lines of a host: one to the switch, or one to each of two switches.
 pub(super) const MOST: usize = 2;
 
 /// A set of a host's lines.
@@ -50,7 +51,8 @@ impl FromIterator<usize> for Lines {
     }
 }
 
-/// Bytes of a message that came over each line. Each line brings them in order, so counts identify them.
+/// Number of bytes of a message that have arrived over each line. The count identifies the bytes, because each line
+/// delivers them in order.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Copies {
     came: [usize; MOST],
@@ -58,7 +60,8 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// Notes `bytes` more over `line`. Returns how many of these, the last ones, no line had brought before.
+    /// Records that `bytes` more bytes have arrived over `line`. Returns how many of them, counted from the end, have
+    /// not arrived over another line before.
     pub(super) fn take(&mut self, line: usize, bytes: usize) -> usize {
         self.came[line] += bytes;
         let new = self.came[line].saturating_sub(self.taken);
@@ -67,7 +70,7 @@ impl Copies {
     }
 }
 
-/// Relation of a request to the one before it of the same place.
+/// Relation of a request to the previous request with the same place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
     Newer,
@@ -76,7 +79,7 @@ pub(super) enum Turn {
 }
 
 impl Turn {
-    /// Compares the uses of a place, which ids count in `bits` bits.
+    /// Compares two numbers of uses of a place, of which ids contain the low `bits` bits.
     pub(super) fn compare(uses: u8, before: u8, bits: u32) -> Turn {
         let ahead = uses.wrapping_sub(before) & ((1 << bits) - 1);
         match ahead {

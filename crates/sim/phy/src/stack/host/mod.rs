@@ -1,20 +1,20 @@
-//! The stack of a node (§3.2.1). Compute nodes and memory nodes have the same.
+//! Network stack of a node (§3.2.1). Compute nodes and memory nodes have the same stack.
 //!
 //! | module | |
 //! |---|---|
-//! | [`asking`] | requests: announced, granted, answered, over |
-//! | [`serving`] | requests of others: done once, answered |
+//! | [`asking`] | requests of this node: announced, granted, answered, completed |
+//! | [`serving`] | requests of other nodes: executed once, answered |
 //! | [`copies`] | lines to two switches, and the first copy |
 //!
-//! A mirrored node (§3.3) has a line to each of two switches, and sends everything over both. Each switch issues its
-//! own grants, which are for its own line. So the copies need not be in step: frames on one line may hold up its copy
-//! for any time. The receiver takes of each part of a message the copy that comes first.
+//! A mirrored node (§3.3) has a line to each of two switches, and sends everything over both lines. Each switch issues
+//! its own grants for its own line. Therefore the two copies need not be in step, and frames on one line may delay its
+//! copy for any length of time. For each part of a message, the receiver takes the copy that arrives first.
 //!
-//! - A place of the table is free when both copies are through, so that no switch has more than X of a pair, and an id
-//!   means one message on both lines.
-//! - If the second copy is later than the first by the timeout, that line has lost the path to this node (the node's
-//!   own line to that switch may be down, which no other node sees), and from then on the node is asked over the other
-//!   line.
+//! - A place of the table is free when both copies are complete. In this way, neither switch has more than X messages
+//!   of a pair, and an id means the same message on both lines.
+//! - If the second copy is later than the first by the timeout, its line has lost the path to this node. (For example,
+//!   the node's own line to that switch may be down, which other nodes cannot see.) From then on, requests to the node
+//!   use only the other line.
 //! - A line that shows damage is not used again (§3.3).
 
 mod asking;
@@ -32,19 +32,20 @@ use crate::edm::{Assembler, Event, Malformed, MemoryMessage, RmwOperation};
 use std::collections::BTreeMap;
 use unrack_protocol::edm::steps;
 
-/// A node's parameters.
+/// Parameters of a node.
 #[derive(Debug, Clone, Copy)]
 pub struct HostConfig {
     pub node: u16,
-    /// Most bytes that a request allows of its answer: the scheduler's chunk.
+    /// Maximum number of bytes of its answer that a request allows, which is the scheduler's chunk.
     pub chunk: u16,
-    /// X: messages to one destination that are announced and not yet granted, or not yet answered (§3.1.2). At most
-    /// 256, since ids have eight bits.
+    /// X, the maximum number of messages to one destination that are announced but not granted yet, or not answered
+    /// yet (§3.1.2). It is at most 256, because ids have eight bits.
     pub max_active: usize,
-    /// Most bytes of one notification for several writes to the same destination; `None`: a notification for each.
+    /// Maximum number of bytes of one notification for several writes to the same destination. With `None`, there is a
+    /// notification for each write.
     pub mega: Option<u16>,
-    /// Cycles after which a read or read-modify-write ends with NULL (§3.3). The timeout must exceed any delay in a
-    /// rack that works.
+    /// Number of cycles after which a read or read-modify-write ends with NULL (§3.3). The timeout must be longer than
+    /// any delay in a working rack.
     pub timeout: Option<u64>,
 }
 
@@ -69,37 +70,37 @@ pub struct Completion {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestOutcome {
-    /// Data read, or the answer of a read-modify-write.
+    /// Data that was read, or the answer of a read-modify-write.
     Answer(Vec<u8>),
-    /// All parts of a write have left: `first` is the cycle of its last chunk's first block.
+    /// All parts of a write have been sent. `first` is the cycle of the first block of its last chunk.
     Sent,
-    /// No answer came within the timeout.
+    /// No answer arrived within the timeout.
     Null,
 }
 
-/// A memory controller, which is also told when writes arrive.
+/// Memory controller, which is also notified when writes arrive.
 pub trait MemoryController {
-    /// Returns bytes of memory.
+    /// Returns `bytes` bytes of memory from `address` on.
     fn read(&mut self, address: u64, bytes: usize) -> Vec<u8>;
-    /// Writes bytes; `first` and `at` as in [`Completion`].
+    /// Writes bytes. `first` and `at` are as in [`Completion`].
     fn write(&mut self, address: u64, data: &[u8], first: u64, at: u64);
 }
 
-/// The stack of one node.
+/// Network stack of one node.
 #[derive(Debug, Clone)]
 pub struct HostStack {
     config: HostConfig,
     lines: Vec<Line>,
-    /// Lines out of use, since they showed damage.
+    /// Lines that are out of use because they showed damage.
     out: Lines,
     tickets: u32,
     ways: BTreeMap<u16, Way>,
     /// The message state tables, by <destination, message id>.
     awaited: BTreeMap<(u16, u8), Awaited>,
     announced: BTreeMap<(u16, u8), Announced>,
-    /// Answers that are not yet granted completely.
+    /// Answers that are not completely granted yet.
     answers: BTreeMap<(u16, u8), Answer>,
-    /// Last requests served, of a mirrored node.
+    /// The last requests that were served, if the node is mirrored.
     served: BTreeMap<Serving, Served>,
     completions: Vec<Completion>,
     strays: u64,
@@ -110,7 +111,7 @@ pub struct HostStack {
 #[derive(Debug, Clone, Default)]
 struct Line {
     assembler: Assembler,
-    /// Cycle in which the message under way began, and its source.
+    /// Cycle in which the current message began, and the source of that message.
     began: u64,
     from: u16,
     outbox: Outbox,
@@ -125,7 +126,7 @@ impl HostStack {
     /// Returns the stack of a node with a line to each of two switches.
     ///
     /// # Panics
-    /// Without a timeout, or with X above 64: an id must tell four uses of its place apart.
+    /// If there is no timeout, or if X is above 64, because an id must be able to distinguish four uses of its place.
     pub fn mirrored(config: HostConfig) -> HostStack {
         assert!(config.timeout.is_some(), "a mirrored node needs a timeout");
         assert!(config.uses_bits() >= 2, "a mirrored node has an X of 64 at most");
@@ -149,7 +150,7 @@ impl HostStack {
         }
     }
 
-    /// Takes an application's request in cycle `now`, and returns its number.
+    /// Accepts an application's request in cycle `now`, and returns its ticket.
     pub fn submit(&mut self, now: u64, request: Request) -> u32 {
         let ticket = self.tickets;
         self.tickets += 1;
@@ -159,27 +160,27 @@ impl HostStack {
         ticket
     }
 
-    /// Takes the requests that have ended.
+    /// Removes and returns the completions of the requests that have ended.
     pub fn completions(&mut self) -> std::vec::Drain<'_, Completion> {
         self.completions.drain(..)
     }
 
-    /// Returns the block that may go over a line in this cycle.
+    /// Returns the block that may be sent over a line in this cycle.
     pub fn offer(&self, now: u64, line: usize) -> Option<Block> {
         self.lines[line].outbox.offer(now)
     }
 
-    /// Notes that the offered block went.
+    /// Records that the offered block was sent.
     pub fn took(&mut self, now: u64, line: usize) {
         self.lines[line].outbox.took(now);
     }
 
-    /// Returns whether a request submitted now for `dst` starts at once: fewer than X are active.
+    /// Returns whether a request to `dst` that is submitted now would start at once, because fewer than X are active.
     pub fn is_ready(&self, dst: u16) -> bool {
         self.ways.get(&dst).is_none_or(|way| way.is_ready(self.config.max_active))
     }
 
-    /// Returns whether nothing waits to be sent or answered.
+    /// Returns whether nothing is waiting to be sent or answered.
     pub fn is_idle(&self) -> bool {
         let nothing_waits = self.ways.values().all(|way| way.waiting.is_empty());
         let nothing_leaves = self.lines.iter().all(|line| line.outbox.is_empty());
@@ -187,12 +188,12 @@ impl HostStack {
         nothing_waits && self.awaited.is_empty() && nothing_is_unsent && nothing_leaves
     }
 
-    /// Returns the number of arrivals that match nothing here: late answers, grants without a message.
+    /// Returns the number of arrivals that match no request, such as late answers and grants without a message.
     pub fn strays(&self) -> u64 {
         self.strays
     }
 
-    /// Returns the number of messages that the other line had brought before.
+    /// Returns the number of messages that had arrived over the other line before.
     pub fn duplicates(&self) -> u64 {
         self.duplicates
     }
@@ -207,7 +208,7 @@ impl HostStack {
         &self.lines[line].assembler
     }
 
-    /// Takes a line's memory block of this cycle.
+    /// Handles the memory block that a line delivers in this cycle.
     pub fn handle(
         &mut self,
         now: u64,
@@ -231,7 +232,7 @@ impl HostStack {
         match event {
             Some(Ok(Event::Grant(grant))) => self.grant(now, line, grant),
             Some(Ok(Event::Message(message))) => {
-                // A single-block message may come between the blocks of another.
+                // A single-block message may arrive between the blocks of another message.
                 let began = if memory.is_of_type(MST) { now } else { self.lines[line].began };
                 self.message((now, line), began, message, store);
             }
@@ -241,8 +242,8 @@ impl HostStack {
         }
     }
 
-    /// Takes a line out of use that has no signal or shows damage (§3.3): nothing is taken from it, or started on it,
-    /// any more.
+    /// Takes a line out of use because it has no signal or shows damage (§3.3). From then on, everything that arrives
+    /// over it is ignored, and nothing is started on it.
     pub fn disable(&mut self, now: u64, line: usize) {
         if self.out.has(line) {
             return;
@@ -255,13 +256,13 @@ impl HostStack {
 
     fn damaged(&mut self, now: u64, line: usize, why: Malformed) {
         match why {
-            // The damage is on another node's line: this line brings nothing more of that node.
+            // The damage is on the line of another node, therefore this line delivers nothing more from that node.
             Malformed::Marked => self.give_up(now, self.lines[line].from, line),
             _ => self.disable(now, line),
         }
     }
 
-    /// Returns the lines over which a node is asked.
+    /// Returns the lines over which requests are sent to a node.
     fn lines_to(&self, node: u16) -> Lines {
         let lost = self.ways.get(&node).map_or(Lines::default(), |way| way.lost);
         Lines::first(self.lines.len()).without(self.out).without(lost)
@@ -271,7 +272,8 @@ impl HostStack {
         self.ways.get(&node).is_some_and(|way| way.lost.has(line))
     }
 
-    /// Handles a grant (§3.2.1): parse, add to the grant queue, read it, make data.
+    /// Handles a grant (§3.2.1): parses it, adds it to the grant queue, reads it from there, and makes the data
+    /// blocks.
     fn grant(&mut self, now: u64, line: usize, grant: ControlFields) {
         let from = now + steps::PARSE_GRANT + steps::READ_GRANT_QUEUE + steps::MAKE_DATA;
         let (key, bytes) = ((grant.node, grant.id), usize::from(grant.size));
@@ -284,8 +286,8 @@ impl HostStack {
         }
     }
 
-    /// Counts a grant that matches nothing. Unused, it leaves a circuit at the switch that the next data would take;
-    /// so a node with another line sends no data over this one any more.
+    /// Counts a grant that matches no message. Because it is not used, the switch keeps a circuit that the next data
+    /// would take by mistake. Therefore a node with another line sends no more data over this one.
     fn stray_grant(&mut self, now: u64, line: usize) {
         self.strays += 1;
         if self.lines.len() > 1 {
@@ -301,7 +303,7 @@ impl HostStack {
 }
 
 impl HostConfig {
-    /// Returns the bits of an id that name a place; the others count its uses.
+    /// Returns the number of bits of an id that name a place. The other bits count the uses of the place.
     fn place_bits(&self) -> u32 {
         self.max_active.next_power_of_two().trailing_zeros()
     }

@@ -1,11 +1,11 @@
-//! Requests that a node serves for others.
+//! Requests that a node serves for other nodes.
 
 use super::copies::{Copies, Lines, MOST, Turn};
 use super::{HostStack, MemoryController};
 use crate::edm::{Body, MemoryMessage};
 use unrack_protocol::edm::steps;
 
-/// An answer that has not been sent completely.
+/// An answer that has not been sent completely yet.
 #[derive(Debug, Clone)]
 pub(super) struct Answer {
     data: Vec<u8>,
@@ -14,12 +14,12 @@ pub(super) struct Answer {
     open: Lines,
 }
 
-/// The newest request of a place of another node's table, or its newest write: kept apart, since a request may
-/// overtake the data of the write that had its place before.
+/// The newest request of a place in another node's table, or its newest write. The two are kept separately, because a
+/// request may overtake the data of the write that used the place before.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Served {
     id: u8,
-    /// Copies of a write; unused for requests.
+    /// Received copies of a write; unused for requests.
     copies: Copies,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Served {
 pub(super) type Serving = (u16, bool, u8);
 
 impl Answer {
-    /// Closes the answer on this line. Returns whether it is closed on all.
+    /// Closes the answer on this line. Returns whether it is now closed on all lines.
     pub(super) fn close(&mut self, line: usize) -> bool {
         self.open.remove(line);
         self.open.is_empty()
@@ -68,8 +68,8 @@ impl HostStack {
         }
     }
 
-    /// Serves a request once, and answers it over each line that brings it. The request is the grant of the first
-    /// chunk (§3.1.1 (4)).
+    /// Serves a request once, and answers it over each line on which the request arrives. The request is the grant of
+    /// the first chunk (§3.1.1 (4)).
     fn request(&mut self, (now, line): (u64, usize), key: (u16, u8), answer: impl FnOnce() -> Vec<u8>) {
         match self.turn(key, false) {
             Turn::Newer => {
@@ -86,7 +86,7 @@ impl HostStack {
         }
     }
 
-    /// Sends the granted part of an answer. Returns whether there is such an answer.
+    /// Sends the granted part of an answer. Returns whether this answer exists.
     pub(super) fn send_answer(&mut self, line: usize, from: u64, key: (u16, u8), granted: usize) -> bool {
         let Some(answer) = self.answers.get_mut(&key) else { return false };
         let rest = &answer.data[answer.sent[line]..];
@@ -101,7 +101,7 @@ impl HostStack {
         true
     }
 
-    /// Returns how many bytes of a write's part, the last ones, no line has brought before.
+    /// Returns how many of the last bytes of a write's part have not arrived over any line before.
     fn new_bytes(&mut self, line: usize, key: (u16, u8), bytes: usize) -> usize {
         if self.lines.len() == 1 {
             return bytes;
@@ -113,7 +113,7 @@ impl HostStack {
         new
     }
 
-    /// Compares a message with the previous one in its place, which a newer message then takes.
+    /// Compares a message with the previous message in its place. A newer message takes the place.
     fn turn(&mut self, (node, id): (u16, u8), is_write: bool) -> Turn {
         if self.lines.len() == 1 {
             return Turn::Newer;
@@ -130,8 +130,8 @@ impl HostStack {
         turn
     }
 
-    /// Closes an answer that is no longer waited for, except on lines on which it has begun: there it is still
-    /// granted.
+    /// Closes an answer that is not awaited any more, except on lines on which it has begun, because there it still
+    /// gets grants.
     fn supersede(&mut self, key: (u16, u8)) {
         let Some(answer) = self.answers.get_mut(&key) else { return };
         let begun = (0..MOST).filter(|line| answer.has_begun(*line));

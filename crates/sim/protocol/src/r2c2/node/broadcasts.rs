@@ -1,4 +1,5 @@
-//! Broadcasts: announced by a source, forwarded along a tree, reported and repeated if a copy is lost (§3.2).
+//! Broadcasts: a source announces them, nodes forward them along a tree, and lost copies are reported and repeated
+//! (§3.2).
 
 use super::{ControlPacket, Node, NodeTimer, World};
 use crate::r2c2::RateControl as Controlled;
@@ -6,7 +7,7 @@ use crate::r2c2::news::News;
 use crate::r2c2::packet::{Assignment, Broadcast, Event as Told};
 use unrack_units::Time;
 
-/// Delay of a repetition, after which a full queue of 36 KiB at 10 Gb/s is a third emptier.
+/// Delay before a broadcast is repeated. In this time, a full queue of 36 KiB at 10 Gb/s loses a third of its content.
 const REPEAT_AFTER: Time = Time::from_us(10);
 
 impl<F: Copy + PartialEq> Node<F> {
@@ -31,7 +32,7 @@ impl<F: Copy + PartialEq> Node<F> {
         world.put_down(carried);
     }
 
-    /// Tells news to the controller alone.
+    /// Sends news only to the controller.
     fn tell_controller<W: World<Flow = F>>(&mut self, world: &mut W, news: News) {
         match world.setup().params.controller {
             controller if controller == self.me => self.hear_as_controller(world, news),
@@ -39,13 +40,14 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Takes news that only the controller is told.
+    /// Handles news that is sent only to the controller.
     pub fn hear_as_controller<W: World<Flow = F>>(&mut self, world: &mut W, news: News) {
         self.learn(world, news, &[]);
         self.start_ticking(world);
     }
 
-    /// Takes another node's broadcast, of a flow or of routings for some (`pairs`), and forwards it.
+    /// Handles a broadcast of another node, about a flow or about the routings of some flows (`pairs`), and forwards
+    /// it.
     pub fn hear<W: World<Flow = F>>(
         &mut self,
         world: &mut W,
@@ -60,7 +62,7 @@ impl<F: Copy + PartialEq> Node<F> {
 
     fn learn<W: World<Flow = F>>(&mut self, world: &mut W, news: News, pairs: &[Assignment]) {
         if let News::Flow(told) = news {
-            // News that was on its way when a failure was found out may name a routing that is no longer possible.
+            // News that was on its way when a failure was discovered may name a routing that is no longer possible.
             let routing = world.map().usable(told.routing);
             self.view.hear(world.now(), &Broadcast { routing, ..told });
         }
@@ -81,7 +83,7 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Forwards a broadcast along its tree, and reports copies that are dropped.
+    /// Forwards a broadcast along its tree, and reports the copies that are dropped.
     fn spread<W: World<Flow = F>>(&mut self, world: &mut W, news: News, carried: &W::Carried) {
         for link in world.map().onward(self.me, news.src(), news.tree()) {
             if !world.cross(link, news, carried) {
@@ -90,12 +92,13 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Tells the source of a broadcast that the node had to drop it (§3.2).
+    /// Reports to the source of a broadcast that the node had to drop it (§3.2).
     pub fn report<W: World<Flow = F>>(&mut self, world: &mut W, news: News) {
         if news.src() == self.me {
             return self.repeat_later(world, news);
         }
-        // News on its way to a controller will not be heard by any other node, so it is reported once.
+        // No other node will receive news that is on its way to a controller, so no answer could end the repetition.
+        // Therefore such news is reported only once.
         if world.setup().params.control == Controlled::Decentralized {
             let (now, timeout) = (world.now(), world.setup().params.timeout);
             if !self.reports.dropped(now, timeout, news) {
@@ -106,7 +109,7 @@ impl<F: Copy + PartialEq> Node<F> {
         self.put_control(world, news.src(), ControlPacket::Lost(news));
     }
 
-    /// Repeats reports of broadcasts that the node has dropped and not heard again for too long.
+    /// Repeats the reports of broadcasts that the node has dropped and not received again for too long.
     pub(super) fn report_again<W: World<Flow = F>>(&mut self, world: &mut W) {
         let (now, timeout) = (world.now(), world.setup().params.timeout);
         while let Some((news, next)) = self.reports.poll(now, timeout) {
@@ -115,7 +118,7 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Schedules the repetition of a broadcast of the node along another tree, unless one is scheduled already.
+    /// Schedules the repetition of one of the node's broadcasts along another tree, unless it is scheduled already.
     pub fn repeat_later<W: World<Flow = F>>(&mut self, world: &mut W, news: News) {
         if self.repeats.iter().any(|repeat| repeat.is_like(news)) {
             return;
@@ -124,7 +127,7 @@ impl<F: Copy + PartialEq> Node<F> {
         world.wake_at(world.now() + REPEAT_AFTER, NodeTimer::Repeat);
     }
 
-    /// Repeats the next broadcast that is to be, unless it is outdated.
+    /// Repeats the next scheduled broadcast, unless it is outdated.
     pub(super) fn repeat<W: World<Flow = F>>(&mut self, world: &mut W) {
         let repeat = self.repeats.pop_front();
         let Some(news) = repeat.and_then(|news| self.still(world, news)) else { return };
@@ -134,7 +137,8 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Returns the news as it is now: a flow may ask for something else meanwhile, or be over.
+    /// Returns the current version of the news, because the flow may ask for something else by now, or `None` if the
+    /// news is outdated.
     fn still<W: World<Flow = F>>(&self, world: &mut W, news: News) -> Option<News> {
         let News::Flow(told) = news else { return Some(news) };
         let own = self.own_of(world, told.flow).and_then(|own| world.flow(own));

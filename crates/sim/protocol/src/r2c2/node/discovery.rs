@@ -1,5 +1,5 @@
-//! Discovery of failures (§3.2): the topology is discovered anew, paths and rates are of the links that are left, and
-//! every node announces its flows again.
+//! Discovery of failures (§3.2). The topology is discovered anew, paths and rates are those of the remaining links,
+//! and every node announces its flows again.
 
 use super::{Node, World};
 use crate::r2c2::news::News;
@@ -7,8 +7,8 @@ use crate::r2c2::packet::{Broadcast, Event as Told};
 use crate::r2c2::shared_rates::SharedRates;
 
 impl<F: Copy + PartialEq> Node<F> {
-    /// Adopts the links that are now known to be up, as in the map of its world; `rates` of these, for this node
-    /// and those that it takes turns with. [`Node::tell_again`] is to be called next.
+    /// Adopts the links that are now known to be up, as in the map of its world. `rates` are those of these links, for
+    /// this node and those with which it takes turns. The caller must then call [`Node::tell_again`].
     pub fn discover<W: World<Flow = F>>(&mut self, world: &mut W, rates: SharedRates) {
         let now = world.now();
         let map = world.map();
@@ -16,7 +16,7 @@ impl<F: Copy + PartialEq> Node<F> {
         self.view.discover(now, rates, |routing| map.usable(routing));
     }
 
-    /// Announces the flows again that are under way, and lets those go on that had no path.
+    /// Announces the running flows again, and resumes those that had no path.
     pub fn tell_again<W: World<Flow = F>>(&mut self, world: &mut W) {
         for n in 0..self.own.len() {
             let flow = self.own[n];

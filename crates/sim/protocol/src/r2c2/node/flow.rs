@@ -15,28 +15,28 @@ use unrack_units::Time;
 pub struct Flow {
     /// Last announcement of the flow.
     pub told: Broadcast,
-    /// Requested routing; the one in `told` is what the links that are up allow.
+    /// Requested routing. The routing in `told` is the one that the links in service allow.
     pub(super) routing: Routing,
     pub bytes: u64,
     pub transfer: Sender,
     pub(super) bucket: TokenBucket,
-    /// Name of the timer that sends the next packet; 0 if there is none.
+    /// Number of the timer that sends the next packet, or 0 if there is none.
     pub(super) turn: u32,
-    /// Name of the timer that ends the wait for an acknowledgement; 0 if there is none.
+    /// Number of the timer that ends the wait for an acknowledgement, or 0 if there is none.
     pub(super) alarm: u32,
     pub(super) patience: RetransmissionTimer,
     /// Timeouts in a row without a new acknowledgement.
     pub(super) silence: u32,
     pub(super) host: ProgramBytes,
     pub(super) demand: Demand,
-    /// Bytes put on the wire since the node last computed rates.
+    /// Bytes sent since the node last computed rates.
     pub(super) sent: u64,
-    /// Rate given by the controller in Kb/s, if there is one.
+    /// Rate assigned by the controller, in Kb/s, if there is one.
     pub(super) given_kbps: Option<u32>,
 }
 
 impl Flow {
-    /// Creates a flow of `bytes` bytes that begins at `first_kbps`.
+    /// Creates a flow of `bytes` bytes that starts at `first_kbps`.
     pub(super) fn new(
         setup: &RackSetup,
         now: Time,

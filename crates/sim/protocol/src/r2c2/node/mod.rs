@@ -1,19 +1,19 @@
-//! A node, as a state machine: it is told of a flow to send, a packet that has come, a timer that is due or a link that
-//! failed, and answers with packets to put on links, timers to set, and what has become of its flows.
+//! A node as a state machine. Its inputs are flows to send, packets that arrive, timers that are due and links that
+//! fail. Its outputs are packets for its links, timers to set, and events of its flows.
 //!
-//! Its [`World`] has what differs between a simulated rack and a live one: the clock, queues, packets as values or as
-//! bytes, random numbers, and where flows are kept. A world is a type parameter, so that nothing is allocated or looked
-//! up in a table of functions for a packet.
+//! A node's [`World`] provides everything that differs between a simulated rack and a live one: the clock, the queues,
+//! packets as values or as bytes, random numbers, and the storage of flows. The world is a type parameter, so that
+//! handling a packet needs neither an allocation nor a virtual call.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`setup`] | what is the same for all nodes of a rack |
-//! | [`world`] | what a node asks of its surroundings |
+//! | [`setup`] | settings that are the same for all nodes of a rack |
+//! | [`world`] | requests of a node to its surroundings |
 //! | `flow` | a flow at its source |
 //! | `sending` | its packets, acknowledgements and timeouts |
 //! | `broadcasts` | announcements, and reports of lost ones |
 //! | `rating` | rates, demands and rules |
-//! | `discovery` | what changes when links fail or come back |
+//! | `discovery` | changes when links fail or come back |
 
 mod broadcasts;
 mod discovery;
@@ -35,24 +35,24 @@ use super::weights::Ways;
 use std::collections::VecDeque;
 use unrack_units::Time;
 
-/// State of a node whose flows are kept by its world, under handles of type `F`.
+/// State of a node. Its world keeps the flows, and `F` is the type of their handles.
 pub struct Node<F> {
     me: u32,
-    /// Flows of the rack that the node knows of.
+    /// Flows of the rack that the node knows.
     pub view: RackView,
-    /// Flows that it sends.
+    /// Flows that the node sends.
     own: Vec<F>,
-    /// True while the node computes rates once an interval.
+    /// Whether the node currently computes rates once per interval.
     ticks: bool,
-    /// Broadcasts that it is about to repeat, in this order.
+    /// Broadcasts that the node is about to repeat, in this order.
     repeats: VecDeque<News>,
     reports: Reports,
-    /// Time since which rules hold: theirs are relative to it.
+    /// Start of the run. The times of rules are relative to it.
     began: Time,
 }
 
 impl<F: Copy + PartialEq> Node<F> {
-    /// Creates node `me`, which knows of no flows, and takes turns with others at `rates`.
+    /// Creates node `me`, which knows no flows yet. It takes turns with other nodes at `rates`.
     pub fn new(me: u32, rates: SharedRates) -> Node<F> {
         Node {
             me,
@@ -65,12 +65,12 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Returns the flows that it sends.
+    /// Returns the flows that the node sends.
     pub fn own(&self) -> &[F] {
         &self.own
     }
 
-    /// Handles a timer that is due, but for [`NodeTimer::Tick`]: its world may have to do something between
+    /// Handles a timer that is due. [`NodeTimer::Tick`] is excluded, because the world may have to act between
     /// [`Node::settle`] and [`Node::pace`].
     pub fn wake<W: World<Flow = F>>(&mut self, world: &mut W, timer: NodeTimer<F>) {
         match timer {
@@ -86,13 +86,14 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Returns its flow of this number.
+    /// Returns the node's flow with this number.
     pub fn own_of<W: World<Flow = F>>(&self, world: &mut W, number: u16) -> Option<F> {
         let is_it = |flow: &F| world.flow(*flow).is_some_and(|place| place.told.flow == number);
         self.own.iter().copied().find(is_it)
     }
 
-    /// Acknowledges parts of another node's flow: all below `next`, and of the 64 from there on those in the mask.
+    /// Acknowledges parts of another node's flow: all parts below `next`, and those of the 64 parts from `next` on
+    /// whose bit in the mask is set.
     pub fn acknowledge<W: World<Flow = F>>(
         &mut self,
         world: &mut W,
@@ -103,8 +104,8 @@ impl<F: Copy + PartialEq> Node<F> {
         self.put_control(world, src, ControlPacket::Ack { flow, next, mask });
     }
 
-    /// Sends a packet that follows a route and is no part of a flow. Without a path it is lost: who waits for it times
-    /// out, or is told of the failure.
+    /// Sends a packet that follows a route and is not part of a flow. Without a path the packet is lost. A node that
+    /// waits for it runs into a timeout, or learns of the failure.
     fn put_control<W: World<Flow = F>>(&mut self, world: &mut W, dst: u32, control: ControlPacket<F>) {
         let Some(route) = world.draw(Ways { src: self.me, dst, ..CONTROL }) else { return };
         let is_put = world.put_control(dst, route, control);
@@ -114,5 +115,5 @@ impl<F: Copy + PartialEq> Node<F> {
     }
 }
 
-/// Control packets take any shortest path.
+/// Control packets may take any shortest path.
 pub const CONTROL: Ways = Ways { routing: Routing::Spraying, src: 0, dst: 0, flow: 0 };

@@ -8,12 +8,12 @@ use crate::r2c2::rates::Requirements;
 use unrack_units::{Bytes, Time};
 
 impl<F: Copy + PartialEq> Node<F> {
-    /// Starts a run: rules hold from their times after `began` on.
+    /// Starts a run. The times of rules count from `began`.
     pub fn begin(&mut self, began: Time) {
         self.began = began;
     }
 
-    /// Starts the computations of a node that sends: once an interval, at a time of its own.
+    /// Starts the periodic computations of a sending node: once per interval, each node at a different phase.
     pub fn start_ticking<W: World<Flow = F>>(&mut self, world: &mut W) {
         if !std::mem::replace(&mut self.ticks, true) {
             let (now, setup) = (world.now(), world.setup());
@@ -24,12 +24,12 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Computes all rates at a [`NodeTimer::Tick`]. Returns whether the node goes on to, as one does that sends, or
-    /// `keeps` something else announced.
+    /// Computes all rates at a [`NodeTimer::Tick`]. Returns whether the node continues to do so, which it does if it
+    /// sends flows or if it `keeps` other announcements.
     pub fn settle<W: World<Flow = F>>(&mut self, world: &mut W, keeps: bool) -> bool {
         let (now, params) = (world.now(), &world.setup().params);
         let (interval, is_central) = (params.interval, params.control == RateControl::Central);
-        // With a controller, other nodes know of no flow.
+        // With a controller, the other nodes know no flows.
         if !keeps && self.own.is_empty() && (!is_central || self.view.is_idle()) {
             self.ticks = false;
             return false;
@@ -39,7 +39,7 @@ impl<F: Copy + PartialEq> Node<F> {
         true
     }
 
-    /// Sends the node's flows at the rates that were computed, or given by a controller.
+    /// Sends the node's flows at the rates that it computed or got from a controller.
     pub fn pace<W: World<Flow = F>>(&mut self, world: &mut W) {
         let is_central = world.setup().params.control == RateControl::Central;
         for n in 0..self.own.len() {
@@ -56,7 +56,7 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Takes rates in Kb/s of flows of the node, by number, from the controller.
+    /// Applies rates in Kb/s that the controller assigns to flows of the node, by flow number.
     pub fn take_rates<W: World<Flow = F>>(&mut self, world: &mut W, rates: &[(u16, u32)]) {
         for (number, kbps) in rates.iter().copied() {
             let Some(flow) = self.own_of(world, number) else { continue };
@@ -76,8 +76,8 @@ impl<F: Copy + PartialEq> Node<F> {
         self.go_on(world, flow);
     }
 
-    /// Estimates the demand of a flow from the bytes that its host has given (§3.3.2); announces it if it is less
-    /// than the flow's rate.
+    /// Estimates the demand of a flow from the bytes that its host has supplied (§3.3.2), and announces the demand if
+    /// it is less than the flow's rate.
     fn observe<W: World<Flow = F>>(&mut self, world: &mut W, flow: F, sent: u64, kbps: u32) {
         let (now, setup) = (world.now(), world.setup());
         let (most, header, interval) = (setup.most, setup.header, setup.params.interval);
@@ -93,7 +93,7 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Applies a rule that holds from now on to the flows under way that it matches, and announces the change.
+    /// Applies a rule that holds from now on to the running flows that it matches, and announces the change.
     pub fn apply_rule<W: World<Flow = F>>(&mut self, world: &mut W, rule: u32) {
         for n in 0..self.own.len() {
             let flow = self.own[n];
@@ -119,7 +119,7 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Changes what a flow asks for, and announces it if there is something left to send.
+    /// Changes the requirements of a flow, and announces them if the flow has something left to send.
     fn ask<W: World<Flow = F>>(&mut self, world: &mut W, flow: F, told: Broadcast) {
         let Some(place) = world.flow(flow) else { return };
         if std::mem::replace(&mut place.told, told) != told && !place.transfer.is_through() {

@@ -1,12 +1,12 @@
-//! Flows: opened, sent packet by packet, acknowledged, retransmitted.
+//! Sending of flows: they are opened, sent packet by packet, acknowledged, and retransmitted.
 
 use super::{Event, Flow, Node, NodeTimer, Part, World};
 use crate::r2c2::news::News;
 use crate::r2c2::packet::{Broadcast, Event as Told};
 
 impl<F: Copy + PartialEq> Node<F> {
-    /// Returns a new flow of `bytes` bytes to node `dst`, under this number, which no open flow of the node has. Once
-    /// its world keeps it, [`Node::start`] is to be called.
+    /// Returns a new flow of `bytes` bytes to node `dst`. No open flow of the node may have the same number. Once its
+    /// world stores the flow, the caller must call [`Node::start`].
     pub fn open<W: World<Flow = F>>(&self, world: &mut W, number: u16, dst: u32, bytes: u64) -> Flow {
         let (now, src, setup) = (world.now(), self.me, world.setup());
         let terms = setup.terms(src, dst, now.saturating_sub(self.began));
@@ -20,7 +20,7 @@ impl<F: Copy + PartialEq> Node<F> {
             routing: world.map().usable(terms.routing),
             tree,
         };
-        // One packet is sent at once at any rate.
+        // A single packet is sent at once at any rate.
         let alone_kbps = (segments > 1).then(|| world.alone_kbps(told.ways()));
         let setup = world.setup();
         let first_kbps =
@@ -40,7 +40,7 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Schedules the next packet of a flow, as soon as its bucket allows.
+    /// Schedules the next packet of a flow for the earliest time that its bucket allows.
     pub(super) fn go_on<W: World<Flow = F>>(&mut self, world: &mut W, flow: F) {
         let turn = world.turn();
         let Some(place) = world.flow(flow) else { return };
@@ -48,7 +48,7 @@ impl<F: Copy + PartialEq> Node<F> {
         let Some((segment, _)) = place.transfer.next() else { return self.rest(world, flow) };
         let (bytes, bucket) = (place.bytes, place.bucket);
         let setup = world.setup();
-        // Without a rate, it waits until it has one.
+        // A flow without a rate waits until it gets one.
         if let Some(at) = bucket.ready_at(setup.wire(setup.payload(bytes, segment))) {
             if let Some(place) = world.flow(flow) {
                 place.turn = turn;
@@ -58,7 +58,7 @@ impl<F: Copy + PartialEq> Node<F> {
         world.happened(flow, Event::Paced);
     }
 
-    /// Sends the next packet of a flow, once its host has supplied the bytes and there is room in the queue.
+    /// Sends the next packet of a flow, as soon as its host has supplied the bytes and there is room in the queue.
     pub(super) fn send<W: World<Flow = F>>(&mut self, world: &mut W, flow: F, turn: u32) {
         let Some(place) = world.flow(flow).filter(|place| place.turn == turn) else { return };
         let Some((segment, is_again)) = place.transfer.next() else {
@@ -74,7 +74,7 @@ impl<F: Copy + PartialEq> Node<F> {
             return world.wake_at(at, wait);
         }
         let Some(route) = world.draw(told.ways()) else { return self.wait_for_way(world, flow) };
-        // A node does not drop its own packets before they are sent: it waits for room in its queue.
+        // A node does not drop its own packets before they are sent, but waits for room in its queue.
         let room = world.room_at(route.port(0).unwrap_or(0), wire);
         if room > now {
             return world.wake_at(room, wait);
@@ -100,14 +100,14 @@ impl<F: Copy + PartialEq> Node<F> {
             return self.go_on(world, flow);
         }
         place.turn = 0;
-        // It may also be that the destination has no room for more.
+        // The flow may also have stopped because the destination has no room for more.
         if !was_through && place.transfer.is_through() {
             self.announce(world, News::Flow(Broadcast { event: Told::End, ..told }));
         }
         self.set_alarm(world, flow);
     }
 
-    /// Has a flow without a path wait for one as it does for an acknowledgement.
+    /// Makes a flow without a path wait for one, in the same way as for an acknowledgement.
     fn wait_for_way<W: World<Flow = F>>(&mut self, world: &mut W, flow: F) {
         let Some(place) = world.flow(flow) else { return };
         place.turn = 0;
@@ -116,12 +116,12 @@ impl<F: Copy + PartialEq> Node<F> {
         }
     }
 
-    /// Starts the timer of a flow all of whose segments have been sent again or have arrived meanwhile.
+    /// Starts the timer of a flow whose segments have all been sent again or have arrived in the meantime.
     fn rest<W: World<Flow = F>>(&mut self, world: &mut W, flow: F) {
         let Some(place) = world.flow(flow) else { return };
         if place.transfer.rest() {
             match place.transfer.next() {
-                // The destination has room again for more.
+                // The destination has room for more segments again.
                 Some(_) => self.go_on(world, flow),
                 None => self.set_alarm(world, flow),
             }
@@ -148,7 +148,7 @@ impl<F: Copy + PartialEq> Node<F> {
     pub(super) fn alarm<W: World<Flow = F>>(&mut self, world: &mut W, flow: F, turn: u32) {
         let (now, timeouts) = (world.now(), world.setup().limits.timeouts);
         let Some(place) = world.flow(flow).filter(|place| place.alarm == turn) else { return };
-        // An acknowledgement has come meanwhile.
+        // An acknowledgement has arrived in the meantime.
         if place.patience.until() > now {
             return self.schedule_alarm(world, flow);
         }
@@ -157,7 +157,7 @@ impl<F: Copy + PartialEq> Node<F> {
         if !place.patience.run_out() || place.silence > timeouts {
             return self.give_up(world, flow);
         }
-        // Otherwise the flow waited for a path, and has packets to send.
+        // Otherwise the flow was waiting for a path and has packets to send.
         if place.transfer.is_through() || place.transfer.next().is_none() {
             place.transfer.send_again();
         }
@@ -185,7 +185,7 @@ impl<F: Copy + PartialEq> Node<F> {
         world.happened(flow, Event::Closed);
     }
 
-    /// Takes an acknowledgement of a flow of the node that is open.
+    /// Handles an acknowledgement of one of the node's open flows.
     pub fn take_ack<W: World<Flow = F>>(&mut self, world: &mut W, flow: F, (next, mask): (u32, u64)) {
         let now = world.now();
         let Some(place) = world.flow(flow) else { return };
@@ -200,7 +200,7 @@ impl<F: Copy + PartialEq> Node<F> {
         if place.transfer.is_done() {
             self.close(world, flow);
         } else if was_held && place.transfer.next().is_some() {
-            // The destination has room again.
+            // The destination has room for more segments again.
             self.go_on(world, flow);
         }
     }

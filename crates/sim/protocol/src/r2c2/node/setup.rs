@@ -1,4 +1,4 @@
-//! Settings that all nodes of a rack share, and that do not change.
+//! Constant settings that all nodes of a rack share.
 
 use crate::r2c2::terms::Terms;
 use crate::r2c2::{FirstRate, Params};
@@ -13,34 +13,36 @@ pub struct RackSetup {
     pub graph: Arc<Graph>,
     /// Payload of a full packet, in bytes.
     pub most: u64,
-    /// Bytes on the wire around every payload.
+    /// Bytes that each packet takes on the wire in addition to its payload.
     pub header: u64,
     pub limits: WorldLimits,
     /// Rate of each node's fastest link, in Kb/s.
     fastest_kbps: Vec<u32>,
 }
 
-/// Limits that a world sets to its nodes.
+/// Limits that a world imposes on its nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorldLimits {
-    /// Packets of one flow that a destination has room for, from the first one that is missing on.
+    /// Number of packets of one flow that a destination has room for, counted from the first missing packet.
     pub window: u32,
-    /// Time by which a flow may be ahead of its rate, beyond one packet.
+    /// Time by which a flow may be ahead of its rate, in addition to one packet.
     pub slack: Time,
-    /// Timeouts in a row without an acknowledgement after which a source gives up, if TCP would not earlier.
+    /// Number of timeouts in a row without an acknowledgement after which a source gives up, unless TCP would give up
+    /// earlier.
     pub timeouts: u32,
 }
 
 impl WorldLimits {
-    /// Limits of a world that keeps no bytes and is never late: none.
+    /// No limits, for a world that stores no bytes and is never late.
     pub const NONE: WorldLimits = WorldLimits { window: u32::MAX, slack: Time::ZERO, timeouts: u32::MAX };
 }
 
-/// Fewest bytes of a packet on the wire, as in simulators without headers.
+/// Minimum number of bytes of a packet on the wire, as in simulators without headers.
 const SMALLEST: u64 = 8;
 
 impl RackSetup {
-    /// Describes a rack whose packets have `most` bytes of payload and `header` bytes around it; `rate` of each link.
+    /// Describes a rack whose packets have at most `most` bytes of payload, and `header` more bytes on the wire.
+    /// `rate` returns the rate of each link.
     pub fn new(
         params: &Params,
         graph: &Arc<Graph>,
@@ -68,7 +70,7 @@ impl RackSetup {
         u32::try_from(bytes.div_ceil(self.most).max(1)).expect("a message of less than 2^32 segments")
     }
 
-    /// Returns where a segment begins in its flow, in bytes.
+    /// Returns the offset of a segment in its flow, in bytes.
     pub fn offset(&self, segment: u32) -> u64 {
         u64::from(segment) * self.most
     }
@@ -83,7 +85,7 @@ impl RackSetup {
         self.fastest_kbps[node as usize]
     }
 
-    /// Returns the rate in Kb/s at which a flow of node `src` begins that would get `alone_kbps` alone.
+    /// Returns the rate in Kb/s at which a flow of node `src` starts that would get `alone_kbps` if it were alone.
     pub fn first_kbps(&self, alone_kbps: u32, src: u32) -> u32 {
         match self.params.first_rate {
             FirstRate::Link => alone_kbps.min(self.fastest_kbps(src)),
@@ -91,18 +93,19 @@ impl RackSetup {
         }
     }
 
-    /// Returns the depth of a flow's bucket at this rate, in bytes: a full packet, and what the flow may be ahead.
+    /// Returns the depth of a flow's bucket at this rate, in bytes: a full packet, plus the bytes by which the flow
+    /// may be ahead.
     pub fn depth(&self, kbps: u32) -> u32 {
         let ahead = u64::from(kbps) * self.limits.slack.as_ns() / 8_000_000;
         self.wire(self.most).saturating_add(u32::try_from(ahead).unwrap_or(u32::MAX))
     }
 
-    /// Returns the tree that broadcasts of this number of their source follow first.
+    /// Returns the tree that a broadcast follows first, by the number of the broadcast at its source.
     pub fn tree(&self, number: u32) -> u8 {
         (number % u32::from(self.params.trees)) as u8
     }
 
-    /// Returns the terms of flows between these nodes, this time after the rules began to hold.
+    /// Returns the terms of flows between these nodes. `since` is the time since the rules began to hold.
     pub fn terms(&self, src: u32, dst: u32, since: Time) -> Terms {
         Terms::from_rules(&self.params.rules, self.params.routing, src, dst, since)
     }

@@ -1,4 +1,4 @@
-//! Requests of a node to the world around it.
+//! Interface through which a node uses its surroundings.
 
 use super::{Flow, RackSetup};
 use crate::r2c2::map::Map;
@@ -11,52 +11,53 @@ use unrack_units::Time;
 pub trait World {
     /// Handle of a flow, at either of its ends.
     type Flow: Copy + PartialEq;
-    /// Broadcast on its way, as this world has it.
+    /// A broadcast in transit, as this world represents it.
     type Carried;
 
-    /// Returns the time.
+    /// Returns the current time.
     fn now(&self) -> Time;
     /// Returns the description of the rack.
     fn setup(&self) -> &RackSetup;
-    /// Returns the rack as it is known.
+    /// Returns the topology as it is currently known.
     fn map(&mut self) -> &mut Map;
-    /// Returns the rate in Kb/s that a flow would get alone, on the links that are known to be up.
+    /// Returns the rate in Kb/s that a flow would get if it were alone, on the links that are known to be up.
     fn alone_kbps(&mut self, ways: Ways) -> u32;
-    /// Draws a route; `None` if no path is known.
+    /// Draws a route, or returns `None` if no path is known.
     fn draw(&mut self, ways: Ways) -> Option<Route>;
-    /// Returns a flow that a node sends, as long as it is kept.
+    /// Returns a flow that a node sends, or `None` if it is no longer stored.
     fn flow(&mut self, flow: Self::Flow) -> Option<&mut Flow>;
-    /// Returns a name for a timer that no other of a flow has; not 0.
+    /// Returns a number for a timer that no other timer of a flow has; never 0.
     fn turn(&mut self) -> u32;
     /// Sets a timer of the node, which may be due at once.
     fn wake_at(&mut self, at: Time, timer: NodeTimer<Self::Flow>);
-    /// Returns the earliest time at which `wire` more bytes fit into the queue of the port; now if they fit already.
+    /// Returns the earliest time at which `wire` more bytes fit into the queue of the port, which is now if they fit
+    /// already.
     fn room_at(&self, port: u32, wire: u32) -> Time;
     /// Puts a part of a flow into the queue of the first link of its route.
     fn put_part(&mut self, part: &Part<Self::Flow>);
-    /// Puts a packet to node `dst` that is no part of a flow into the queue of the first link of its route. Returns
-    /// whether it left, as far as is known.
+    /// Puts a packet to node `dst` that is not part of a flow into the queue of the first link of its route. Returns
+    /// whether the packet left, as far as is known.
     fn put_control(&mut self, dst: u32, route: Route, control: ControlPacket<Self::Flow>) -> bool;
-    /// Returns a broadcast of this node, to be put on links; `None` if it is too old to be known.
+    /// Returns a broadcast of this node in the form to be sent over links, or `None` if it is too old to be known.
     fn carry(&mut self, news: News) -> Option<Self::Carried>;
     /// Puts a copy of a broadcast into the queue of a link. Returns whether it left.
     fn cross(&mut self, link: u32, news: News, carried: &Self::Carried) -> bool;
-    /// Takes back a broadcast of this node, whose copies are on their ways.
+    /// Releases a broadcast of this node after its copies have been sent.
     fn put_down(&mut self, carried: Self::Carried);
-    /// Returns the announcement under this number of something else than a flow that the node keeps announced.
+    /// Returns the announcement with this number, if the node keeps something announced under it that is not a flow.
     fn told_besides(&self, _number: u16) -> Option<Broadcast> {
         None
     }
-    /// Takes note of an event of a flow of the node.
+    /// Reports an event of one of the node's flows to the world.
     fn happened(&mut self, flow: Self::Flow, event: Event);
 }
 
-/// Timers of a node.
+/// Timers that a node sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NodeTimer<F> {
     /// Computes rates.
     Tick,
-    /// Repeats a broadcast, a copy of which was lost.
+    /// Repeats a broadcast of which a copy was lost.
     Repeat,
     /// Repeats reports of broadcasts that the node had to drop.
     Report,
@@ -72,7 +73,7 @@ pub struct Part<F> {
     pub flow: F,
     pub told: Broadcast,
     pub segment: u32,
-    /// True if the part was sent before.
+    /// Whether the part was sent before.
     pub is_again: bool,
     pub is_last: bool,
     pub route: Route,
@@ -81,28 +82,29 @@ pub struct Part<F> {
     pub wire: u32,
 }
 
-/// Content of a packet that follows a route and is no part of a flow.
+/// Content of a packet that follows a route and is not part of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControlPacket<F> {
-    /// Acknowledgement: all segments below `next` have arrived, and those of the 64 from `next` on whose bit is set.
+    /// Acknowledgement: all segments below `next` have arrived, and so have those of the 64 segments from `next` on
+    /// whose bit in the mask is set.
     Ack { flow: F, next: u32, mask: u64 },
     /// Report to the source of a broadcast that a node had to drop it (§3.2).
     Lost(News),
-    /// Announcement to the controller, instead of all nodes.
+    /// Announcement that is sent to the controller instead of to all nodes.
     Told(News),
 }
 
 /// Events of a flow at its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// The flow became one of its node's.
+    /// The flow was added to the flows of its node.
     Opened,
     /// The flow's next packet waits for its bucket.
     Paced,
     /// The flow waits for an acknowledgement.
     Waits,
-    /// The source gives up: no acknowledgement came for too long.
+    /// The source gives up, because no acknowledgement came for too long.
     GivenUp,
-    /// The flow left its node: all is acknowledged, or its source has given up.
+    /// The flow was removed from its node, because everything is acknowledged or its source has given up.
     Closed,
 }

@@ -1,6 +1,6 @@
-//! Announcements of chosen routings (§3.4): pairs of four bytes for the flow, its source and number, and one for the
-//! routing; 300 of them in a packet of 1,500 bytes. As in a broadcast of a flow, a header with its source, number and
-//! tree comes first:
+//! Announcements of chosen routings (§3.4). Each pair has four bytes for the flow, which are its source and number,
+//! and one byte for the routing; 300 pairs fit into a packet of 1,500 bytes. As in a broadcast of a flow, a header
+//! with source, number and tree comes first:
 //!
 //! | bytes | |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | 2-3 | src: the node that chose |
 //! | 4-5 | number of the announcement at its source |
 //! | 6-11 | zero |
-//! | 12-15 | CRC-32 of all else |
+//! | 12-15 | CRC-32 of all other bytes |
 
 use super::crc::crc32;
 use super::{BROADCAST, Malformed};
@@ -26,7 +26,7 @@ pub struct Announcement {
 const ANNOUNCEMENT: u8 = 5 << 4;
 
 impl Announcement {
-    /// Returns whether these are the bytes of an announcement, by the first byte.
+    /// Returns whether these are the bytes of an announcement, judged by the first byte.
     pub fn is(packet: &[u8]) -> bool {
         packet.first() == Some(&ANNOUNCEMENT)
     }
@@ -44,7 +44,7 @@ impl Announcement {
         packet[12..BROADCAST].copy_from_slice(&checksum.to_be_bytes());
     }
 
-    /// Decodes header and pairs of a packet.
+    /// Decodes the header and the pairs of a packet.
     ///
     /// # Errors
     /// If the length, type, checksum, a field or a pair is invalid.
@@ -84,7 +84,7 @@ impl Assignment {
     /// Bytes of one pair.
     pub const BYTES: usize = PAIR;
 
-    /// Writes up to [`MOST_ASSIGNMENTS`] pairs. Returns the number of pairs and of bytes written.
+    /// Writes at most [`MOST_ASSIGNMENTS`] pairs. Returns the number of pairs and of bytes written.
     pub fn encode(assignments: &[Assignment], packet: &mut [u8]) -> (usize, usize) {
         let pairs = packet.chunks_exact_mut(PAIR).take(MOST_ASSIGNMENTS);
         let written = assignments.iter().zip(pairs).map(|(assignment, pair)| {
@@ -99,7 +99,7 @@ impl Assignment {
     /// Decodes all pairs of a packet.
     ///
     /// # Errors
-    /// If the length is not that of whole pairs, or a routing is unknown.
+    /// If the length is not a whole number of pairs, or a routing is unknown.
     pub fn decode(packet: &[u8]) -> Result<impl Iterator<Item = Assignment>, Malformed> {
         let (pairs, rest) = packet.as_chunks::<PAIR>();
         if !rest.is_empty() || pairs.len() > MOST_ASSIGNMENTS {

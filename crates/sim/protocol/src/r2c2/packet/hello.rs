@@ -1,11 +1,12 @@
-//! Keep-alives. Neighbours send them to each other continually, so that silence indicates a failure. Each carries all
-//! that its sender knows of links that failed once, so that the next keep-alive makes up for a lost one:
+//! Keep-alives. Neighbours send them to each other continually, so that silence indicates a failure. Each contains
+//! everything that its sender knows about links that have ever failed, so that the next keep-alive makes up for a lost
+//! one:
 //!
 //! | bytes | |
 //! |---|---|
 //! | 0 | type: 6 in the upper half |
 //! | 1-3 | zero |
-//! | 4-7 | CRC-32 of all else |
+//! | 4-7 | CRC-32 of all other bytes |
 //! | 8 for each link | number, version |
 
 use super::Malformed;
@@ -22,7 +23,7 @@ const LINK: usize = 8;
 const HELLO: u8 = 6 << 4;
 
 impl Hello {
-    /// Returns whether these are the bytes of a keep-alive, by the first byte.
+    /// Returns whether these are the bytes of a keep-alive, judged by the first byte.
     pub fn is(packet: &[u8]) -> bool {
         packet.first() == Some(&HELLO)
     }

@@ -14,14 +14,14 @@
 //! | route | 16-31 | 3 bits a hop, from the lowest | | | |
 //! | checksum | 32-35 | | | | |
 //!
-//! Departure: the paper names the fields and the sizes of some, not their order. A broadcast also says which flow of
-//! its source it is about, so that there may be more than one between two nodes; its fields then fill all 16 bytes.
-//! Packets that the paper does not define follow routes like data: the end of a flow, acknowledgements, reports of lost
-//! broadcasts.
+//! Departure: the paper names the fields and some of their sizes, but not their order. A broadcast also names the flow
+//! of its source that it is about, so that there may be several flows between two nodes; its fields then fill all 16
+//! bytes. The packets that the paper does not define follow routes as data does: acknowledgements, reports of lost
+//! broadcasts, and the last packet of a flow.
 //!
 //! Checksums are CRCs: CRC-32 (IEEE 802.3) of a data packet and its payload, CRC-16 (CCITT) of a broadcast. The CRC of
-//! data takes `ridx` as 0, because every node on the way increments it. Nothing here allocates, and arbitrary bytes are
-//! either decoded or refused.
+//! a data packet is computed with `ridx` as 0, because every node on the way increments it. This module does not
+//! allocate memory. It either decodes or refuses arbitrary bytes.
 
 mod assignment;
 mod crc;
@@ -42,10 +42,10 @@ pub const DATA_HEADER: usize = 36;
 /// Bytes of a whole broadcast.
 pub const BROADCAST: usize = 16;
 
-/// Reason why bytes are not a packet.
+/// Reason why bytes are not a valid packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Malformed {
-    /// Fewer or more bytes than the packet says.
+    /// More or fewer bytes than the packet states.
     Length,
     /// An undefined type, routing or kind.
     Unknown,
@@ -79,7 +79,8 @@ impl Route {
     /// Appends a hop.
     ///
     /// # Panics
-    /// If it has [`MOST_HOPS`] already, or there is no such port: [`Routing::check`] refuses such routings.
+    /// If the route has [`MOST_HOPS`] already, or the port does not exist. [`Routing::check`] refuses routings for
+    /// which this could happen.
     pub fn push(&mut self, port: u32) {
         assert!(u32::from(self.hops) < MOST_HOPS && port < 8, "a route has 42 hops of 8 ports at most");
         self.ports |= u128::from(port) << (3 * self.hops);
@@ -91,7 +92,7 @@ impl Route {
         u32::from(self.hops)
     }
 
-    /// Returns the port of hop `index`, if the route has so many hops.
+    /// Returns the port of hop `index`, or `None` if the route has fewer hops.
     pub fn port(self, index: u32) -> Option<u32> {
         (index < self.hops()).then(|| (self.ports >> (3 * index)) as u32 & 7)
     }
@@ -103,21 +104,22 @@ pub enum Kind {
     /// Part of a flow.
     #[default]
     Data,
-    /// Last part of a flow; all others have the largest size.
+    /// Last part of a flow. All other parts have the maximum size.
     Last,
-    /// Acknowledgement from a flow's destination: all packets below `seq` have arrived, and of the 64 from there on
-    /// those in the mask ([`MASK`] bytes) that it carries.
+    /// Acknowledgement from a flow's destination: all packets below `seq` have arrived, and so have those of the next
+    /// 64 whose bit is set in the mask that it carries ([`MASK`] bytes).
     Ack,
     /// Ethernet frame from one gateway to another ([`bridge`](super::bridge)). It is not acknowledged.
     Frame,
-    /// Report from a node that had to drop the broadcast that it carries, to the broadcast's source (§3.2).
+    /// Report to the source of a broadcast from a node that had to drop it (§3.2). The report carries the broadcast.
     Lost,
 }
 
 impl Kind {
     const ALL: [Kind; 5] = [Kind::Data, Kind::Last, Kind::Ack, Kind::Lost, Kind::Frame];
 
-    /// Returns the code in packets. None uses the upper half of the byte, where broadcasts have their type.
+    /// Returns the code that packets use. No code uses the upper half of the byte, because broadcasts have their type
+    /// there.
     const fn code(self) -> u8 {
         match self {
             Kind::Data => 1,
@@ -132,12 +134,12 @@ impl Kind {
         Kind::ALL.into_iter().find(|kind| kind.code() == code)
     }
 
-    /// Returns the kind of a packet that follows a route, by its first byte.
+    /// Returns the kind of a packet that follows a route, judged by its first byte.
     pub fn from_packet(packet: &[u8]) -> Option<Kind> {
         packet.first().and_then(|code| Kind::from_code(*code))
     }
 
-    /// Returns whether such packets carry payload of applications.
+    /// Returns whether packets of this kind carry payload of applications.
     pub const fn is_data(self) -> bool {
         matches!(self, Kind::Data | Kind::Last | Kind::Frame)
     }
@@ -150,7 +152,7 @@ pub const MASK: usize = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Data {
     pub kind: Kind,
-    /// Number of the flow, unique at its source; for an acknowledgement, at its destination.
+    /// Number of the flow, which is unique at its source; in an acknowledgement, at its destination.
     pub flow: u16,
     pub src: u16,
     pub dst: u16,
@@ -163,8 +165,8 @@ pub struct Data {
 }
 
 impl Data {
-    /// Writes header and payload, and returns their length in bytes; `None` if they do not fit, or the payload's length
-    /// is not `plen`.
+    /// Writes the header and the payload, and returns their length in bytes. Returns `None` if they do not fit, or if
+    /// the payload's length is not `plen`.
     pub fn encode(&self, payload: &[u8], packet: &mut [u8]) -> Option<usize> {
         let length = DATA_HEADER + payload.len();
         if payload.len() != usize::from(self.plen) || packet.len() < length {
@@ -197,7 +199,7 @@ impl Data {
         packet[32..36].copy_from_slice(&checksum.to_be_bytes());
     }
 
-    /// Decodes header and payload of a packet.
+    /// Decodes the header and the payload of a packet.
     ///
     /// # Errors
     /// If the bytes are not a packet that follows a route, or the checksum is wrong.
@@ -223,11 +225,11 @@ impl Data {
         Ok((Data { kind, flow, src, dst, seq, plen, route, ridx }, &packet[DATA_HEADER..]))
     }
 
-    /// Forwards a packet at a node: returns the port by which it leaves, and counts the hop. `None` at its destination.
-    /// Only `type` and the route are examined, as by a switch.
+    /// Forwards a packet at a node: returns the port by which it leaves, and counts the hop. Returns `None` at its
+    /// destination. Only `type` and the route are examined, as in a switch.
     ///
     /// # Errors
-    /// If the header is too short or its type or route is invalid.
+    /// If the header is too short, or its type or route is invalid.
     pub fn forward(packet: &mut [u8]) -> Result<Option<u32>, Malformed> {
         let header: &mut [u8; DATA_HEADER] = packet.first_chunk_mut().ok_or(Malformed::Length)?;
         let [kind, hops, ridx] = header[..3] else { unreachable!("a slice of three") };
@@ -243,7 +245,8 @@ impl Data {
         Ok(port)
     }
 
-    /// Returns the port by which a packet leaves the node that it comes to next. `None` if that is its destination.
+    /// Returns the port by which a packet will leave the next node on its way, or `None` if that node is its
+    /// destination.
     pub fn next_port(packet: &[u8]) -> Option<u32> {
         let header: &[u8; DATA_HEADER] = packet.first_chunk()?;
         let ports = u128::from_be_bytes(*header[16..].first_chunk()?);
@@ -255,8 +258,8 @@ impl Data {
     }
 }
 
-/// Writes the checksum that a packet should have, by its type. Decoders then refuse or accept its fields; packets of
-/// unknown types and those that are too short stay as they are.
+/// Writes the correct checksum into a packet, so that tests reach the checks of its fields. Packets that are too short
+/// or have an unknown type stay unchanged.
 pub fn repair(packet: &mut [u8]) {
     let (at, checksum) = match packet.len() {
         8.. if Hello::is(packet) => (4, hello::checksum(packet)),
@@ -295,16 +298,16 @@ pub struct Broadcast {
     pub event: Event,
     pub src: u16,
     pub dst: u16,
-    /// Number of the flow, unique at its source.
+    /// Number of the flow, which is unique at its source.
     pub flow: u16,
     pub asked: Requirements,
     pub routing: Routing,
-    /// Tree of its source that it follows.
+    /// Tree of its source along which it is sent.
     pub tree: u8,
 }
 
 impl Broadcast {
-    /// Returns the ways of the flow's packets.
+    /// Returns the paths of the flow's packets.
     pub fn ways(&self) -> Ways {
         let Broadcast { routing, src, dst, flow, .. } = *self;
         Ways { routing, src: src.into(), dst: dst.into(), flow: flow.into() }
@@ -325,7 +328,7 @@ impl Broadcast {
         packet
     }
 
-    /// Returns whether these are the bytes of a broadcast, and not of a packet that follows a route.
+    /// Returns whether these are the bytes of a broadcast rather than of a packet that follows a route.
     pub fn is(packet: &[u8]) -> bool {
         packet.first().is_some_and(|kind| kind >> 4 != 0)
     }

@@ -1,4 +1,4 @@
-//! Tests of the packet formats: what is encoded reads back, and arbitrary bytes are refused or decoded.
+//! Tests of the packet formats: encoded packets can be decoded, and arbitrary bytes are refused or decoded.
 
 use super::*;
 use crate::r2c2::links::LinkState;
@@ -43,7 +43,7 @@ proptest! {
         prop_assert_eq!(data.encode(&payload, &mut packet[..length - 1]), None);
     }
 
-    /// Each node takes the next port, and the packet that arrives is the one that was sent.
+    /// Each node takes the next port of the route, and the packet that arrives equals the one that was sent.
     #[test]
     fn a_packet_goes_its_way((data, payload) in any_data()) {
         let data = Data { ridx: 0, ..data };
@@ -59,7 +59,7 @@ proptest! {
         prop_assert_eq!(Data::decode(packet), Ok((arrived, &payload[..])));
     }
 
-    /// One flipped bit is noticed anywhere but in the hop counter.
+    /// A single flipped bit is noticed anywhere except in the hop counter.
     #[test]
     fn a_flipped_bit_is_seen((data, payload) in any_data(), bit in any::<prop::sample::Index>()) {
         let mut packet = [0; 300];
@@ -145,7 +145,7 @@ proptest! {
         }
     }
 
-    /// Arbitrary bytes are refused, or decoded as they say. Half of them have a correct checksum.
+    /// Arbitrary bytes are refused or decoded correctly. Half of them get a correct checksum first.
     #[test]
     fn nonsense_is_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..80), kind in 0u8..9, seal: bool) {
         if seal && !bytes.is_empty() {
@@ -175,7 +175,7 @@ proptest! {
     }
 }
 
-/// Formats match the documentation bit by bit, as another implementation would have to write them.
+/// The formats match the documentation bit by bit, as an independent implementation would have to write them.
 #[test]
 fn formats_are_as_told() {
     let mut route = Route::default();

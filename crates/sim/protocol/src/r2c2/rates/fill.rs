@@ -1,4 +1,4 @@
-//! Settling: the rates of one class after another rise, until links are full.
+//! Settling of rates: class by class, the rates of all flows rise until links are full.
 
 use super::waiting::Waiting;
 use super::{Class, GRAIN, Level, Load, Rates, Slot};
@@ -6,13 +6,13 @@ use crate::r2c2::weights::LinkShare;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Working memory, empty between calls but kept allocated.
+/// Working memory. It is empty between calls but stays allocated.
 #[derive(Debug, Clone)]
 pub(super) struct Space {
     waiting: Waiting,
-    /// Flows limited by their tops, by the level at which they reach them.
+    /// Flows limited by their tops, ordered by the level at which they reach them.
     limited: BinaryHeap<Reverse<(Level, Slot)>>,
-    /// Number of flows whose rates rise.
+    /// Number of flows whose rates are rising.
     rising: u32,
 }
 
@@ -23,29 +23,30 @@ impl Space {
     }
 }
 
-/// Capacity of links that a class finds.
+/// Capacity of links that is available to a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Room {
-    /// All of it: the class is the first.
+    /// All of it, because the class is the first.
     All,
-    /// The rest that the classes before it leave.
+    /// The capacity that the preceding classes leave.
     Left,
 }
 
 impl Rates {
-    /// Settles rates, beginning with the first class that has changes. `from` returns the level at which a class
+    /// Settles rates, starting with the first class that has changes. `from` returns the level from which on a class
     /// changes.
     pub(super) fn settle_from(&mut self, from: impl Fn(&Class) -> Level) {
         self.watch();
         let mut classes = std::mem::take(&mut self.classes);
         let first = classes.values().position(|class| from(class) < Level::NEVER);
         if let Some(first) = first {
-            // Later classes cannot have the capacity that this class takes: they begin anew.
+            // Later classes cannot keep capacity that this class may take, so they start from scratch.
             for class in classes.values_mut().skip(first.max(1)) {
                 self.release(class);
             }
             for (n, class) in classes.values_mut().enumerate().skip(first) {
-                // The level at which links fill is known only for the first class served.
+                // The level at which a link fills is known only for the first class, which is served before all
+                // others.
                 match n {
                     0 => self.reopen(class, from(class)),
                     _ => self.open_fresh(class, Room::Left),
@@ -63,7 +64,7 @@ impl Rates {
         class.fresh.retain(is_there);
     }
 
-    /// Gives back the capacity of all flows of a class; they wait to rise again.
+    /// Returns the capacity of all flows of a class to their links. These flows wait to rise again.
     fn release(&mut self, class: &mut Class) {
         self.forget_the_gone(class);
         for (slot, _) in &class.settled {
@@ -75,15 +76,16 @@ impl Rates {
         class.fresh.append(&mut class.settled);
     }
 
-    /// Reopens the flows of the first class that were settled at this level or above: they give back their capacity and
-    /// rise.
+    /// Reopens the flows of the first class that were settled at this level or above: they return their capacity and
+    /// rise again.
     fn reopen(&mut self, class: &mut Class, from: Level) {
         self.forget_the_gone(class);
         let kept = class.settled.partition_point(|(slot, _)| self.marks[*slot as usize].level < from);
         let entries = |flows: &[(Slot, u32)]| -> usize {
             flows.iter().map(|(slot, _)| self.flows[*slot as usize].watched().len()).sum()
         };
-        // Both ways give the same result: undo the flows that change, or place the flows that stay on empty links.
+        // There are two ways with the same result: to undo the flows that change, or to place the flows that stay on
+        // empty links. The one with fewer entries is taken.
         let (stay, change) = class.settled.split_at(kept);
         if entries(change) + entries(&class.fresh) <= self.watched.len() + entries(stay) {
             for (slot, _) in &class.settled[kept..] {
@@ -117,7 +119,8 @@ impl Rates {
         }
     }
 
-    /// Opens a flow: its rate rises until a link is full, or to its top, if that comes before any link can fill.
+    /// Opens a flow. Its rate rises until a link is full, or only to its top if it reaches the top before any of its
+    /// links can fill.
     fn open(&mut self, class: &Class, slot: Slot, room: Room) {
         let flow = &self.flows[slot as usize];
         self.marks[slot as usize].level = Level::RISING;
@@ -127,8 +130,8 @@ impl Rates {
         }
     }
 
-    /// Returns whether a link has too little room for all flows of a class at their tops. With `Room::Left`, valid only
-    /// before any flow of the class is settled.
+    /// Returns whether a link has too little room for all flows of a class at their tops. With `Room::Left`, the
+    /// result is valid only before any flow of the class is settled.
     fn may_fill(&self, class: &Class, link: u32, room: Room) -> bool {
         let room = match room {
             Room::All => self.capacity[link as usize],
@@ -153,10 +156,10 @@ impl Rates {
         class.from = Level::NEVER;
     }
 
-    /// Processes events in order of level: a link becomes full, or a flow reaches its top.
+    /// Processes events in the order of their levels: a link becomes full, or a flow reaches its top.
     fn rise(&mut self, class: &mut Class, mut now: Level) {
         while self.space.rising > 0 {
-            // As other flows are settled, more is left for those that rise.
+            // When other flows are settled, more capacity is left for those that are still rising.
             let level = |link: u32| {
                 let Load { left, rising } = self.loads[link as usize];
                 (rising > 0).then(|| Level::saturating(left, rising))
@@ -164,8 +167,8 @@ impl Rates {
             let link = self.space.waiting.first(level);
             let flow = self.space.limited.peek().map(|Reverse(flow)| *flow);
             match (flow, link) {
-                // At the same level links come first: then the order among links that may fill does not matter to a
-                // flow.
+                // Links come before flows at the same level. Otherwise the result for a flow would depend on the order
+                // among the links that may fill.
                 (Some((level, slot)), link) if link.is_none_or(|link| level < link.0) => {
                     self.space.limited.pop();
                     if self.marks[slot as usize].level == Level::RISING {
@@ -206,7 +209,7 @@ impl Rates {
     }
 }
 
-/// Subtracts rate and weight of a flow from its links.
+/// Subtracts the rate and the weight of a flow from its links.
 fn take(loads: &mut [Load], shares: &[LinkShare], [rate, weight]: [u32; 2]) {
     for LinkShare { link, share } in shares {
         let load = &mut loads[*link as usize];
@@ -215,7 +218,7 @@ fn take(loads: &mut [Load], shares: &[LinkShare], [rate, weight]: [u32; 2]) {
     }
 }
 
-/// Gives back the rate of a flow, and adds its weight to those that rise.
+/// Returns the rate of a flow to its links, and adds its weight to those of the rising flows.
 fn give_back(loads: &mut [Load], shares: &[LinkShare], [rate, weight]: [u32; 2]) {
     for LinkShare { link, share } in shares {
         let load = &mut loads[*link as usize];

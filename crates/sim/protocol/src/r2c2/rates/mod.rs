@@ -1,17 +1,19 @@
 //! Rates of all flows: weighted water-filling over the links that they use (§3.3.1), in rounds by priority (§3.3.2).
 //!
-//! The rates of flows rise together, in proportion to their weights, until a link is full or a flow has all it can use:
-//! then the flows concerned keep the rate they have. The rest of each link goes to the next priority. A flow whose
-//! paths cross a link with a share of 1/2 takes half of its rate there.
+//! The rates of flows rise together, in proportion to their weights, until a link is full or a flow has all the rate
+//! that it can use. The flows in question then keep the rate that they have reached. The remaining capacity of each
+//! link goes to the next priority. A flow with a share of 1/2 on a link takes half of its rate there.
 //!
-//! - **Integers.** Rates and levels are in Kb/s and shares are fractions of [`LinkShare::ONE`], so that a flow's use of a
-//!   link is added and subtracted exactly: however often this happens, no link is promised more than it has, and all
-//!   nodes compute the same rates.
-//! - **Incremental.** Flows are kept in the order in which their rates were settled. Flows settled before a change
-//!   could matter keep their rates; the others are settled again. The result equals that of starting anew, to the bit.
-//! - **Only links that can fill.** The *top* of a flow is the rate that it would have alone, limited by its demand and
-//!   by the link of which it needs most. A link with room for all of its flows at their tops limits no flow, and is not
-//!   accounted for. When it lacks that room, it is *watched*, from then until no flow uses it.
+//! - **Integers.** Rates and levels are in Kb/s, and shares are fractions of [`LinkShare::ONE`], so that a flow's use
+//!   of a link can be added and subtracted exactly. However often this happens, no link is promised more than it has,
+//!   and all nodes compute the same rates.
+//! - **Incremental.** Flows are kept in the order in which their rates were settled. Flows that were settled before a
+//!   change could have an effect keep their rates; the others are settled again. The result is bit for bit that of
+//!   starting from scratch.
+//! - **Only links that can fill.** The *top* of a flow is the rate that it would have if it were alone. Its demand
+//!   limits the top, or the link of which it needs most. A link with room for all of its flows at their tops limits no
+//!   flow, therefore its load is not computed. Once a link lacks that room, it is *watched* until no flow uses it any
+//!   more.
 
 mod fill;
 mod trials;
@@ -25,17 +27,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use unrack_units::Rate;
 
-/// Name of a flow from [`Rates::add`] until [`Rates::remove`].
+/// Handle of a flow from [`Rates::add`] until [`Rates::remove`].
 pub type Slot = u32;
 
 /// Requirements of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requirements {
-    /// Weight relative to other flows. Not 0.
+    /// Weight relative to other flows; not 0.
     pub weight: u8,
     /// Priority; 0 is served first.
     pub priority: u8,
-    /// Demand in Kb/s. [`UNLIMITED`]: as much as there is.
+    /// Demand in Kb/s, or [`UNLIMITED`].
     pub demand_kbps: u32,
 }
 
@@ -45,28 +47,28 @@ impl Default for Requirements {
     }
 }
 
-/// Demand without limit: 4 Tb/s, more than any link has (§4.2).
+/// Unlimited demand: 4 Tb/s, which is more than the rate of any link (§4.2).
 pub const UNLIMITED: u32 = u32::MAX;
 
 /// Rates of flows over links.
 #[derive(Debug, Clone)]
 pub struct Rates {
-    /// Capacity of each link that flows may take, in Kb/s times [`LinkShare::ONE`]; and its reciprocal.
+    /// Capacity of each link that flows may use, in Kb/s times [`LinkShare::ONE`]; and its reciprocal.
     capacity: Arc<[u64]>,
     inverse: Arc<[f64]>,
-    /// True if all links have equal capacity.
+    /// Whether all links have equal capacity.
     is_even: bool,
-    /// Room of each link, with all flows at their tops; by link.
+    /// Room that each link has left with all flows at their tops, by link.
     rooms: Vec<Room>,
     watches: Vec<Watch>,
-    /// True for newly watched links that their users do not know yet; by link. All false between calls.
+    /// Whether a link is newly watched so that its users do not know it yet, by link. All `false` between calls.
     is_new: Vec<bool>,
-    /// Watched links, in no order; and links that may have to be watched.
+    /// Watched links, in no particular order; and links that may have to be watched.
     watched: Vec<u32>,
     soon: Vec<u32>,
-    /// Loads by link; unused for links that are not watched.
+    /// Loads by link. Entries of links that are not watched are unused.
     loads: Vec<Load>,
-    /// Flows that use each watched link, and some that did; by link.
+    /// Flows that use each watched link, by link. May contain flows that do not use it any more.
     users: Vec<Vec<(Slot, u32)>>,
     /// Scratch space of [`drafted`].
     draft: Vec<LinkShare>,
@@ -77,9 +79,9 @@ pub struct Rates {
     space: Space,
 }
 
-/// Room that a link has left if all of its flows are at their tops. This is all that is touched of most links when a
-/// flow comes or goes. Stored as twice the room, which may be negative, in the units of [`tops`], plus one if the link
-/// is watched.
+/// Room that a link has left if all of its flows are at their tops. For most links, this is the only value that is
+/// touched when a flow comes or goes. It is stored as twice the room, which may be negative, in the units of [`tops`],
+/// plus one if the link is watched.
 #[derive(Debug, Clone, Copy)]
 struct Room(i64);
 
@@ -92,7 +94,7 @@ impl Room {
         self.0 & 1 == 1
     }
 
-    /// Returns whether all of the link's flows at their tops fit.
+    /// Returns whether all flows of the link fit at their tops.
     fn is_enough(self) -> bool {
         self.0 >= 0
     }
@@ -115,29 +117,31 @@ struct Watch {
     users: u32,
 }
 
-/// Load of a link while rates rise. Both fields change together, and one instruction does both if they are adjacent.
+/// Load of a link while rates rise. The two fields are adjacent, because they change together, so that one instruction
+/// can change both.
 #[derive(Debug, Clone, Copy)]
 struct Load {
-    /// Capacity that flows do not take.
+    /// Capacity that no flow has taken.
     left: u64,
-    /// Sum of the weights, times shares, of flows whose rates rise there. 0 between calls.
+    /// Sum over the flows whose rates rise there of weight times share. 0 between calls.
     rising: u64,
 }
 
 /// Flows of one priority.
 #[derive(Debug, Clone, Default)]
 struct Class {
-    /// Flows in the order in which their rates were settled, with serial numbers; may name flows that are gone.
+    /// Flows in the order in which their rates were settled, with their serial numbers. May contain flows that are
+    /// gone.
     settled: Vec<(Slot, u32)>,
     fresh: Vec<(Slot, u32)>,
-    /// Use of each watched link; unused for others. By link.
+    /// Use of each watched link, by link. Entries of links that are not watched are unused.
     uses: Vec<Use>,
-    /// Level before which nothing changes.
+    /// Level below which no flow changes.
     from: Level,
     members: u32,
 }
 
-/// Use of a link by the flows of a class: for each Kb/s of their level, and at their tops.
+/// Use of a link by the flows of a class, per Kb/s of their level and at their tops.
 #[derive(Debug, Clone, Copy, Default)]
 struct Use {
     weights: u64,
@@ -157,9 +161,9 @@ impl Use {
 }
 
 impl Class {
-    /// Notes that a changed link is full at the earliest at level `1 / inverse`.
+    /// Records that a changed link becomes full at level `1 / inverse` at the earliest.
     fn fills_at(&mut self, inverse: f64) {
-        // A little sooner than computed in floating point.
+        // A little below the computed level, because of rounding errors.
         let level = (1.0 / inverse * (1.0 - NEAR)).min(f64::from(Level::MOST.0));
         self.from = self.from.min(Level(level as u32));
     }
@@ -169,7 +173,7 @@ impl Class {
 struct Flow {
     asked: Requirements,
     shares: Arc<[LinkShare]>,
-    /// Shares of links that are watched; empty if all links are.
+    /// Shares of the watched links, or empty if all links are watched.
     watched: Vec<LinkShare>,
     all_watched: bool,
     top: Top,
@@ -177,7 +181,7 @@ struct Flow {
 }
 
 impl Flow {
-    /// Returns the flow's shares of links that are watched.
+    /// Returns the flow's shares of watched links.
     fn watched(&self) -> &[LinkShare] {
         if self.all_watched { &self.shares } else { &self.watched }
     }
@@ -187,20 +191,21 @@ impl Flow {
 #[derive(Debug, Clone, Copy, Default)]
 struct Top {
     kbps: u32,
-    /// Link that the flow would fill; `None` if its demand is the limit.
+    /// Link that the flow would fill, or `None` if its demand is the limit.
     link: Option<u32>,
 }
 
 /// Fields of a flow that are read most often.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
-    /// Serial number, which tells the flow from others that had its slot. Even: the slot is free.
+    /// Serial number, which distinguishes the flow from others that had the same slot. An even number means that the
+    /// slot is free.
     serial: u32,
-    /// Level at which its rate was settled, if it was.
+    /// Level at which its rate was settled, if it was settled.
     level: Level,
 }
 
-/// Water level: Kb/s for a weight of one.
+/// Water level, in Kb/s for a weight of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Level(u32);
 
@@ -215,10 +220,10 @@ impl Level {
     const MOST: Level = Level(u32::MAX - 2);
     /// Marks a flow whose rate rises.
     const RISING: Level = Level(u32::MAX - 1);
-    /// Marks a flow whose class has not been served yet; as the level of a change, means no change.
+    /// Marks a flow whose class has not been served yet. As the level of a change, it means that there is no change.
     const NEVER: Level = Level(u32::MAX);
 
-    /// Returns the level at which a link with `left` capacity saturates.
+    /// Returns the level at which a link with `left` capacity becomes full.
     fn saturating(left: u64, weights: u64) -> Level {
         Level((left / weights).min(u64::from(Level::MOST.0)) as u32)
     }
@@ -230,8 +235,7 @@ impl Level {
 }
 
 impl Rates {
-    /// Creates the rates for links of these capacities, of which the share `headroom` stays free (§3.3.2: the
-    /// headroom).
+    /// Creates the rates for links with these capacities, of which the share `headroom` stays free (§3.3.2).
     pub fn new(links: impl IntoIterator<Item = Rate>, headroom: f64) -> Rates {
         let usable = |rate: Rate| {
             let kbps = (rate.as_bps() as f64 * (1.0 - headroom) / 1_000.0) as u64;
@@ -258,7 +262,7 @@ impl Rates {
         }
     }
 
-    /// Allocates what is kept by link, before the first flow: 77 B for each.
+    /// Allocates the tables by link before the first flow is added: 77 B for each link.
     fn prepare(&mut self) {
         let links = self.capacity.len();
         if self.rooms.len() == links {
@@ -272,14 +276,14 @@ impl Rates {
         self.space = Space::new(links);
     }
 
-    /// Returns the rate in Kb/s that a flow would get alone: [`UNLIMITED`] if it crosses no link.
+    /// Returns the rate in Kb/s that a flow would get if it were alone, which is [`UNLIMITED`] if it crosses no link.
     pub fn alone_kbps(&self, shares: &[LinkShare]) -> u32 {
         self.top(Requirements::default(), shares).kbps
     }
 
     fn top(&self, asked: Requirements, shares: &[LinkShare]) -> Top {
-        // Floating point, which is much faster, narrows down the first link to fill; integers decide among near-equal
-        // links.
+        // Floating point is much faster and narrows down which link fills first; integers then decide between links
+        // that are nearly equal.
         match self.is_even {
             true => self.top_by(asked, shares, |_| self.inverse[0]),
             false => self.top_by(asked, shares, |link| self.inverse[link as usize]),
@@ -302,7 +306,7 @@ impl Rates {
         }
     }
 
-    /// Adds a flow that crosses these links, each with a share above 0. Its rate is known after the next
+    /// Adds a flow that crosses these links, with a share above 0 on each of them. Its rate is known after the next
     /// [`Rates::settle`].
     ///
     /// # Panics
@@ -338,7 +342,7 @@ impl Rates {
         let flow = Flow { asked, shares, watched, all_watched, top, rate_kbps: 0 };
         let class = self.classes.entry(asked.priority).or_default();
         class.uses.resize(self.capacity.len(), Use::default());
-        // Reciprocal of the level at which a link can fill at the earliest: if all flows rise all the time.
+        // Reciprocal of the lowest level at which a link can fill, which is the level if all flows rise all the time.
         let mut soonest = 0f64;
         for LinkShare { link, share } in flow.watched() {
             let at = *link as usize;
@@ -360,12 +364,12 @@ impl Rates {
         slot
     }
 
-    /// Starts to watch the links that no longer have room for all of their flows at their tops.
+    /// Starts to watch the links that have no room any more for all of their flows at their tops.
     fn watch(&mut self) {
         let before = self.watched.len();
         for link in self.soon.drain(..) {
             let room = &mut self.rooms[link as usize];
-            // `soon` may name a link twice.
+            // `soon` may contain a link twice.
             if !room.is_enough() && !room.is_watched() {
                 room.0 += 1;
                 self.watches[link as usize] = Watch { place: self.watched.len() as u32, users: 0 };
@@ -444,7 +448,7 @@ impl Rates {
         self.free.push(slot);
     }
 
-    /// Changes the requirements of a flow from now on. Its slot stays the same.
+    /// Changes the requirements of a flow from now on. Its slot does not change.
     pub fn ask(&mut self, slot: Slot, asked: Requirements) -> Slot {
         let shares = self.flows[slot as usize].shares.clone();
         self.remove(slot);
@@ -453,7 +457,7 @@ impl Rates {
         again
     }
 
-    /// Returns the rate in Kb/s as of the last [`Rates::settle`]; 0 before the first.
+    /// Returns the rate in Kb/s since the last [`Rates::settle`], or 0 before the first.
     pub fn kbps(&self, slot: Slot) -> u32 {
         self.flows[slot as usize].rate_kbps
     }
@@ -484,15 +488,16 @@ impl Rates {
     }
 }
 
-/// Returns scratch space for `count` shares. To select some of a list without a branch, which would be mispredicted too
-/// often, every share is written, each over the one before unless that one is kept.
+/// Returns scratch space for `count` shares. It serves to select some shares of a list without a branch, which would
+/// be mispredicted too often: every share is written, and each overwrites the one before unless that one is to be
+/// kept.
 fn drafted(draft: &mut Vec<LinkShare>, count: usize) -> &mut [LinkShare] {
     draft.resize(count.max(draft.len()), LinkShare { link: 0, share: 0 });
     draft
 }
 
-/// Returns the use of a link by a flow at its top, rounded up to units small enough in number that thousands of flows
-/// fit into a word.
+/// Returns the use of a link by a flow at its top. The unit is so large that the sum over thousands of flows fits into
+/// a word; the result is rounded up.
 fn tops(share: u32, top: Top) -> u64 {
     (u64::from(share) * u64::from(top.kbps)).div_ceil(1 << GRAIN)
 }

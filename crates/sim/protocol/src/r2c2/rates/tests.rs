@@ -1,4 +1,4 @@
-//! Tests of the rates, against a textbook water-filling with real numbers and against settling anew.
+//! Tests of the rates, against a textbook water-filling with real numbers and against settling from scratch.
 
 use super::*;
 use proptest::prelude::*;
@@ -35,7 +35,8 @@ fn any_links() -> impl Strategy<Value = Vec<Rate>> {
     prop::collection::vec((0u64..40).prop_map(gbps), LINKS)
 }
 
-/// Returns rates by the textbook: all rise in small steps, computed with real numbers and dense matrices.
+/// Returns the rates of a textbook algorithm: all rates rise in small steps, computed with real numbers and dense
+/// matrices.
 fn textbook(links: &[Rate], headroom: f64, flows: &[Drawn]) -> Vec<f64> {
     let mut left: Vec<f64> = links.iter().map(|rate| rate.as_bps() as f64 * (1.0 - headroom) / 1e3).collect();
     let mut rates = vec![0.0; flows.len()];
@@ -76,13 +77,14 @@ proptest! {
         let slots: Vec<Slot> = flows.iter().map(|(asked, shares)| rates.add(*asked, shares.clone())).collect();
         rates.settle();
         for (slot, expected) in slots.iter().zip(textbook(&links, headroom, &flows)) {
-            // Whole Kb/s: each settled flow leaves a fraction of one to others, of which a link may carry 1/64.
+            // Rates are whole Kb/s: each settled flow leaves a fraction of 1 Kb/s to others, and a link may carry only
+            // 1/64 of a flow.
             let got = f64::from(rates.kbps(*slot));
             prop_assert!((got - expected).abs() < 10_000.0 + expected * 1e-5, "{got} for {expected}");
         }
     }
 
-    /// No link is promised more than it has, and no rate depends on the past, whatever flows come and go.
+    /// Whatever flows come and go, no link is promised more than it has, and no rate depends on the past.
     #[test]
     fn what_changes_is_settled_as_all_would_be(
         links in any_links(),
@@ -108,7 +110,7 @@ proptest! {
                 rates.settle();
                 let mut anew = rates.clone();
                 anew.settle_anew();
-                // As a node that has just heard of all flows.
+                // The state of a node that has just heard of all flows.
                 let mut other = Rates::new(links.iter().copied(), 0.05);
                 let add = |(_, (asked, shares)): &(Slot, Drawn)| other.add(*asked, shares.clone());
                 let of_other: Vec<Slot> = there.iter().map(add).collect();
@@ -137,8 +139,8 @@ proptest! {
 }
 
 proptest! {
-    /// Rates of a trial are those of flows without other choices, whatever was tried before. Tops on thin links are
-    /// cut.
+    /// Whatever was tried before, the rates of a trial are those of flows without other choices. Tops on thin links
+    /// are cut.
     #[test]
     fn a_trial_is_as_if_there_were_no_other_choices(
         links in any_links(),
@@ -171,8 +173,8 @@ proptest! {
     }
 }
 
-/// Example of R2C2 fig. 4: links 1-4, 1-3, 2-3, 3-4 of equal capacity; half of the first flow goes through node 3, all
-/// of the second does.
+/// Example of R2C2 fig. 4: links 1-4, 1-3, 2-3, 3-4 of equal capacity. Half of the first flow and all of the second
+/// flow go through node 3.
 #[test]
 fn two_flows_of_the_paper() {
     let mut rates = Rates::new([gbps(1); 4], 0.0);

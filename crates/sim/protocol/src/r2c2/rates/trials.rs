@@ -1,13 +1,16 @@
-//! Rates of the same flows under many choices of paths, one after another, as a search for routings needs them (§3.4).
+//! Rates of the same flows under many choices of paths, one choice after another, as needed by a search for routings
+//! (§3.4).
 //!
-//! The lists of all choices are laid out once. A trial then costs only the differences from the one before, and one
-//! filling from empty links. The rates are those of [`Rates`] with these flows, to the bit.
+//! The lists of links of all choices are laid out once. A trial then costs only the differences to the previous one,
+//! and one filling of empty links. The rates are bit for bit those of [`Rates`] with these flows.
 //!
-//! - **Long lists are rows**, with an entry for every link: they are added and subtracted without looking up links.
-//! - **Possible users of a link are known beforehand**; choices that are not in use are skipped.
-//! - **The smaller part is summed.** When a link is full, the use of its flows is subtracted; or, if these are more,
-//!   the weights of the remaining flows are summed again: flows that stop had risen at one level.
-//! - **Whether a link can fill is computed only when it would.** The tops of few of its flows decide it.
+//! - **Long lists are rows**, with an entry for every link, so that they can be added and subtracted without looking
+//!   up links.
+//! - **Possible users of a link are computed in advance.** Choices that are not in use are skipped.
+//! - **The smaller part is summed.** When a link is full, the use of the flows that stop is subtracted. If these are
+//!   the larger part, the weights of the remaining flows are summed again instead, which is possible because the
+//!   stopping flows have all risen to one level.
+//! - **Whether a link can fill is computed only when it would become full.** The tops of a few of its flows decide it.
 
 use super::waiting::Waiting;
 use super::{GRAIN, Level, Rates, Requirements, Top, UNLIMITED, tops};
@@ -25,7 +28,7 @@ pub struct Trials<'a> {
     flows: Vec<Flow>,
     classes: Vec<Class>,
     users: Users,
-    /// True if the choice is in use and its rate rises; by choice.
+    /// Whether the choice is in use and its rate is rising, by choice.
     rises: Vec<bool>,
     rates: Vec<u32>,
     links: Links,
@@ -43,18 +46,18 @@ enum List<'a> {
     Row(Box<[u32]>),
 }
 
-/// Choices with short lists that cross a link, in use or not.
+/// Choices with short lists that cross a link, whether in use or not.
 struct Users {
-    /// Index in `all` of each link's first choice, by link; and the length of `all`.
+    /// Index in `all` of each link's first choice, by link, followed by the length of `all`.
     first: Vec<u32>,
-    /// Choices, with their shares.
+    /// Choices, each with its share of the link.
     all: Vec<(u32, u32)>,
 }
 
 struct Flow {
     asked: Requirements,
     choices: Range<u32>,
-    /// Choice in use, as an index in `Trials::choices`.
+    /// Choice that is in use, as an index in `Trials::choices`.
     chosen: u32,
 }
 
@@ -62,25 +65,25 @@ struct Flow {
 struct Class {
     priority: u8,
     flows: Vec<u32>,
-    /// Sum of the weights times shares of the choices in use, by link.
+    /// Sum over the choices in use of weight times share, by link.
     weights: Vec<u64>,
 }
 
-/// State of links while rates rise, and of the flows that still rise.
+/// State of the links while rates rise, and of the flows that are still rising.
 struct Links {
     left: Vec<u64>,
     rising: Vec<u64>,
-    /// Capacity left before the first flow of the class took anything.
+    /// Capacity that was left before the flows of the class took any.
     room: Vec<u64>,
     waiting: Waiting,
     limited: BinaryHeap<Reverse<(Level, u32)>>,
-    /// Number of choices that rise, and the sum of the lengths of their lists.
+    /// Number of rising choices, and the total length of their lists.
     count: usize,
     entries: usize,
-    /// Choices in use that are rows: all, and those of which some may rise.
+    /// Choices in use that are rows: all of them, and those of which some may still rise.
     rows: Vec<u32>,
     rising_rows: Vec<u32>,
-    /// Scratch space: choices that a full link stops.
+    /// Scratch space for the choices that stop when a link is full.
     stopped: Vec<u32>,
     sums: Vec<u64>,
 }
@@ -93,7 +96,7 @@ impl List<'_> {
         }
     }
 
-    /// Returns the row's share of a link; 0 for a short list.
+    /// Returns the row's share of a link, or 0 if this is a short list.
     fn of_row(&self, link: u32) -> u32 {
         match self {
             List::Short(_) => 0,
@@ -120,8 +123,8 @@ impl List<'_> {
 }
 
 impl<'a> Trials<'a> {
-    /// Creates trials on the links of `empty`, whose flows do not count. `flows` gives each flow's requirements and its
-    /// choices, of which the first is in use at first.
+    /// Creates trials on the links of `empty`, whose flows do not count. `flows` gives each flow's requirements and
+    /// its choices; the first choice is in use at the start.
     ///
     /// # Panics
     /// If a flow has no choice, or a weight of 0.
@@ -162,7 +165,7 @@ impl<'a> Trials<'a> {
         Trials { capacity, choices, flows: all, classes, users, rises, rates, links }
     }
 
-    /// Returns the rate of each flow, in Kb/s, if each uses this one of its choices.
+    /// Returns the rate of each flow, in Kb/s, if the flows use these of their choices.
     pub fn rate(&mut self, chosen: &[u8]) -> &[u32] {
         for class in &mut self.classes {
             for n in class.flows.iter().map(|flow| *flow as usize) {
@@ -239,8 +242,8 @@ impl<'a> Trials<'a> {
         }
         for flow in class.flows.iter().map(|flow| &self.flows[*flow as usize]) {
             let top = self.choices[flow.chosen as usize].top;
-            // A flow that would fill a link is handled when that link is the next to be full, which is no later than
-            // the flow reaches its top, unless tops are cut.
+            // A flow that would fill a link is handled when that link is the next to become full. Unless tops are cut,
+            // this happens no later than the flow reaches its top.
             let at_once = |link| top.kbps == UNLIMITED && !self.may_fill(class, link);
             if top.link.is_none_or(at_once) {
                 self.links.limited.push(Reverse((Level::of_top(flow.asked, top), flow.chosen)));
@@ -248,7 +251,7 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Returns whether a link had too little room for all flows of a class at their tops.
+    /// Returns whether a link has too little room for all flows of a class at their tops.
     fn may_fill(&self, class: &Class, link: u32) -> bool {
         let room = self.links.room[link as usize] >> GRAIN;
         let mut sum = 0;
@@ -269,7 +272,7 @@ impl<'a> Trials<'a> {
                 .any(|(choice, share)| is_used(*choice) && is_too_much(*choice, *share))
     }
 
-    /// Drops a link that has room for all of its flows; flows that would have filled it rise on to their tops.
+    /// Removes a link that has room for all of its flows. Flows that would have filled it rise on to their tops.
     fn let_be(&mut self, link: u32) {
         self.links.waiting.drop_first();
         let short = self.users.of(link).iter().map(|(choice, _)| choice);
@@ -282,7 +285,7 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Stops the flows that rise on a full link.
+    /// Stops the flows that are rising on a full link.
     fn stop_users(&mut self, class: &Class, link: u32, now: Level) {
         let mut stopped = std::mem::take(&mut self.links.stopped);
         let short = self.users.of(link).iter().map(|(choice, _)| *choice);
@@ -327,8 +330,8 @@ impl<'a> Trials<'a> {
         rate
     }
 
-    /// Stops many flows by summing the others that still rise. Capacity that this takes beyond their tops is given
-    /// back: sums may wrap until then.
+    /// Stops many flows by summing the others that are still rising. This may take more capacity than the tops of the
+    /// stopped flows; the excess is returned afterwards, and until then the sums may wrap around.
     fn keep(&mut self, class: &Class, stopped: &[u32], now: Level) {
         let sums = &mut self.links.sums;
         sums.fill(0);

@@ -1,7 +1,8 @@
-//! Priority queue of the links that are not full yet, by a lower bound of the level at which they fill.
+//! Priority queue of the links that are not full yet, ordered by a lower bound of the level at which they fill.
 //!
-//! Levels only rise while flows are settled, and most links are re-examined before their turn. So links lie in piles by
-//! a few leading bits of their levels, where insertion takes constant time; only the current pile is sorted.
+//! Levels only rise while flows are settled, and most links are re-examined before it is their turn. Therefore links
+//! are kept in piles by the leading bits of their levels, where insertion takes constant time, and only the current
+//! pile is sorted.
 
 use super::Level;
 use std::cmp::Reverse;
@@ -13,13 +14,13 @@ pub(super) struct Waiting {
     /// First link of each pile, by pile; and the next link in the same pile, by link.
     piles: Vec<u32>,
     next: Vec<u32>,
-    /// Links of the current pile in order, level and link in one word. Earlier piles are empty.
+    /// Links of the current pile in order, with level and link in one word. All earlier piles are empty.
     present: BinaryHeap<Reverse<u64>>,
     pile: usize,
 }
 
 const NONE: u32 = u32::MAX;
-/// Bits of a level, after its leading one, that choose its pile.
+/// Number of bits of a level, after its leading one, that select its pile.
 const BITS: u32 = 5;
 const PILES: usize = (33 - BITS as usize) << BITS;
 
@@ -47,8 +48,9 @@ impl Waiting {
         self.next[link as usize] = std::mem::replace(&mut self.piles[pile], link);
     }
 
-    /// Returns the first link to fill, of equals the one with the lowest number, and its level; it stays in the queue.
-    /// `level` returns the level at which a link now fills, not below the one given before, or `None` if it never will.
+    /// Returns the first link to fill and its level; among equals, this is the link with the lowest number. The link
+    /// stays in the queue. `level` returns the level at which a link fills now, which is not below the previous one,
+    /// or `None` if the link never fills.
     pub(super) fn first(&mut self, level: impl Fn(u32) -> Option<Level>) -> Option<(Level, u32)> {
         loop {
             let Some(mut top) = self.present.peek_mut() else {
@@ -128,7 +130,7 @@ mod tests {
         for round in 0..3 {
             let first = |link: u32| Level(link * 7_919 % 1_009 * 1_000 + round);
             (0..links).for_each(|link| waiting.push(first(link), link));
-            // Every third link will not be full, and every second one later than its first level.
+            // Every third link will never be full, and every second one fills at a later level than its first.
             let now =
                 |link: u32| (!link.is_multiple_of(3)).then(|| Level(first(link).0 + link % 2 * 300_000));
             let mut expected: Vec<(Level, u32)> =

@@ -1,4 +1,4 @@
-//! Random choice of one packet's route among those of its flow.
+//! Random choice of a packet's route among the paths of its flow.
 
 use super::Routing;
 use crate::r2c2::packet::Route;
@@ -8,14 +8,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use unrack_rack::graph::{Cube, Direction, Graph, Towards};
 
-/// Draws routes over a graph. Its memory serves graphs without coordinates: 10 bytes per node for each destination.
+/// Draws routes over a graph. Graphs without coordinates need memory for it: 10 bytes per node for each destination.
 #[derive(Debug, Clone)]
 pub struct Router {
     graph: Arc<Graph>,
     fields: HashMap<u32, Field>,
 }
 
-/// Distance of each node to one node, and the number of shortest paths.
+/// Distance of each node to one destination, and the number of shortest paths.
 #[derive(Debug, Clone)]
 struct Field {
     distances: Vec<u16>,
@@ -64,13 +64,13 @@ impl Router {
     }
 }
 
-/// Extends a walk to `dst` along one of all shortest paths, all equally likely.
+/// Extends a walk to `dst` along one of the shortest paths, all of which are equally likely.
 fn spray(fields: &mut HashMap<u32, Field>, walk: &mut Walk, dst: u32, random: &mut impl FnMut() -> u64) {
     match walk.graph.as_cube() {
         Some(cube) => {
             let mut sides = choose(cube, (walk.at, dst), false, random);
             let mut left: u32 = sides.iter().map(|leg| leg.hops).sum();
-            // A dimension's share of the shortest paths is its share of the hops left.
+            // The probability that the next hop is along a dimension is that dimension's share of the remaining hops.
             while left > 0 {
                 let mut drawn = below(random, left);
                 let fits = |leg: &Leg| {
@@ -139,7 +139,7 @@ fn choose(cube: &Cube, ends: (u32, u32), weighted: bool, random: &mut impl FnMut
     (0..cube.dimensions()).map(one).collect()
 }
 
-/// Extends a walk to a random node of the box between source and destination, and on to the opposite corner.
+/// Extends a walk to a random node of the box between source and destination, and from there to the opposite corner.
 fn through_a_box(
     walk: &mut Walk,
     cube: &Cube,
@@ -163,7 +163,7 @@ fn shuffled(count: usize, random: &mut impl FnMut() -> u64) -> Vec<usize> {
     order
 }
 
-/// Returns a random number below `limit`, biased by less than 2^-32.
+/// Returns a random number below `limit`. Its bias is less than 2^-32.
 fn below(random: &mut impl FnMut() -> u64, limit: u32) -> u32 {
     ((u128::from(random()) * u128::from(limit)) >> 64) as u32
 }
@@ -209,7 +209,7 @@ mod tests {
         vec![cube(&[4, 4], true), cube(&[3, 2, 4], true), cube(&[4, 3], false), chords]
     }
 
-    /// Packets take each link as often as the exact weights say: within five standard deviations.
+    /// Packets cross each link as often as the exact weights predict, within five standard deviations.
     #[test]
     fn packets_go_where_the_weights_say() {
         const PACKETS: u32 = 20_000;

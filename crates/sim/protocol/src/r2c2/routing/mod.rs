@@ -15,21 +15,23 @@ use unrack_rack::graph::Graph;
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Routing {
-    /// Random packet spraying: each packet takes one of all shortest paths, all equally likely.
+    /// Random packet spraying: each packet takes one of the shortest paths, all of which are equally likely.
     #[default]
     Spraying,
-    /// Dimension-order routing: dimension by dimension, each the shorter way round; half a ring either way with equal
-    /// probability. On a graph that is no torus or mesh: at each node the first port that leads closer.
+    /// Dimension-order routing: one dimension after the other, each by the shorter way around. If the two ways are
+    /// equally long, each has probability 1/2. On a graph that is neither torus nor mesh, a packet leaves each node by
+    /// the first port that leads closer.
     DestinationTag,
     /// Valiant: spraying to a random node, and from there to the destination.
     Vlb,
-    /// Weighted load balancing, as RLB (Singh et al., SPAA 2002): in each dimension the shorter way of `d` hops in a
-    /// ring of `k` with probability `(k - d) / k`, else the longer; then as ROMM between the corners so chosen.
+    /// Weighted load balancing, as RLB (Singh et al., SPAA 2002): in each dimension, a packet takes the shorter way of
+    /// `d` hops in a ring of `k` with probability `(k - d) / k`, and otherwise the longer one. Between the corners
+    /// chosen in this way it continues as in ROMM.
     Wlb,
-    /// Nesson and Johnsson: to a random node of the minimal quadrant and from there to the destination, both dimension
-    /// by dimension, in an order that is drawn for each.
+    /// Nesson and Johnsson: to a random node of the minimal quadrant and from there to the destination. Each of the
+    /// two phases goes one dimension after the other, in a random order.
     Romm,
-    /// Equal-cost multipath: one shortest path by the hash of the flow.
+    /// Equal-cost multipath: one shortest path, chosen by the hash of the flow.
     Ecmp,
 }
 
@@ -44,7 +46,7 @@ impl Routing {
         Routing::Ecmp,
     ];
 
-    /// Returns the name in scenarios.
+    /// Returns the name that scenarios use.
     pub const fn name(self) -> &'static str {
         match self {
             Routing::Spraying => "spraying",
@@ -56,7 +58,7 @@ impl Routing {
         }
     }
 
-    /// Returns the code in packets.
+    /// Returns the code that packets use.
     pub const fn code(self) -> u8 {
         self as u8
     }
@@ -66,7 +68,7 @@ impl Routing {
         Routing::ALL.get(usize::from(code)).copied()
     }
 
-    /// Returns the hops of the longest route that a packet may take.
+    /// Returns the number of hops of the longest route that a packet may take.
     pub fn longest(self, graph: &Graph) -> u32 {
         match (self, graph.as_cube()) {
             (Routing::Vlb, _) => 2 * graph.diameter(),
@@ -76,10 +78,10 @@ impl Routing {
         }
     }
 
-    /// Checks that the routing can be used on a graph.
+    /// Checks whether the routing can be used on a graph.
     ///
     /// # Errors
-    /// If a packet's route would not fit in its header, or the routing needs dimensions and the graph has none.
+    /// If a packet's route would not fit into its header, or if the routing needs dimensions and the graph has none.
     pub fn check(self, graph: &Graph) -> Result<(), RoutingError> {
         let needs_cube = matches!(self, Routing::Wlb | Routing::Romm);
         if needs_cube && graph.as_cube().is_none() {
@@ -98,7 +100,7 @@ impl fmt::Display for Routing {
     }
 }
 
-/// Maximum number of hops of a route: three bits each in 128 (§4.2).
+/// Maximum number of hops of a route: each hop takes three of 128 bits (§4.2).
 pub const MOST_HOPS: u32 = 42;
 
 /// Reason why a routing cannot be used on a graph.

@@ -1,15 +1,15 @@
-//! Utility of a rack as a scenario states it: an expression of the rates of its flows.
+//! Utility of a rack, as a scenario specifies it: an expression over the rates of its flows.
 //!
-//! `rate` is the rate of each flow, in Gb/s. `sum(e)`, `mean(e)`, `min(e)`, `max(e)` and `percentile(p, e)` reduce
-//! values per flow to one number; `log(e)` and `sqrt(e)`, `+ - * /`, a sign and brackets have their usual meaning, flow
-//! by flow where an operand has a value per flow. `aggregate` is `sum(rate)`, `tail` is `percentile(5, rate)` and
-//! `count` the number of flows.
+//! `rate` is the rate of each flow, in Gb/s. `sum(e)`, `mean(e)`, `min(e)`, `max(e)` and `percentile(p, e)` reduce the
+//! values of all flows to one number. `log(e)`, `sqrt(e)`, `+ - * /`, a sign and brackets have their usual meaning;
+//! they apply flow by flow if an operand has a value per flow. `aggregate` is `sum(rate)`, `tail` is `percentile(5,
+//! rate)`, and `count` is the number of flows.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Utility: one number computed from all rates; more is better.
+/// Utility: one number computed from all rates. Larger is better.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct Expression {
@@ -22,10 +22,10 @@ enum Node {
     Number(f64),
     Rate,
     Count,
-    /// Function of each flow's value, or of one number.
+    /// Function applied to each flow's value, or to one number.
     Map(fn(f64) -> f64, Box<Node>),
     Combine(fn(f64, f64) -> f64, Box<[Node; 2]>),
-    /// Reduction of all flows' values to one number.
+    /// Reduction of the values of all flows to one number.
     Fold(Fold, Box<Node>),
 }
 
@@ -37,7 +37,7 @@ enum Fold {
     Percentile(f64),
 }
 
-/// Error in an expression, and the character where it is.
+/// Error in an expression, and the character at which it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotAnExpression {
     text: String,
@@ -57,7 +57,7 @@ impl fmt::Display for NotAnExpression {
 
 /// Maximum number of characters of an expression.
 const MOST: usize = 1_000;
-/// Deepest nesting of brackets, signs and functions.
+/// Maximum nesting depth of brackets, signs and functions.
 const DEEPEST: u32 = 50;
 
 const NAMES: &str = "rate, aggregate, tail, count, sum, mean, min, max, percentile, log, sqrt";
@@ -76,7 +76,7 @@ impl Expression {
         let letters: Vec<char> = text.chars().collect();
         let mut parser = Parser { letters: &letters, at: 0, depth: 0 };
         let fail = |at, why| {
-            // Long expressions are shown in part: the text before the place of the error is enough.
+            // Only part of a long expression is shown, because the text before the error is enough.
             let from = usize::saturating_sub(at, 60);
             let shown = letters[from..letters.len().min(from + 80)].iter();
             let shown = shown.map(|letter| if letter.is_control() { ' ' } else { *letter });
@@ -94,7 +94,7 @@ impl Expression {
         Ok(Expression { text: text.into(), root })
     }
 
-    /// Evaluates the expression at these rates in Kb/s. A value that is not a number counts as the worst.
+    /// Evaluates the expression for these rates in Kb/s. If the result is not a number, it counts as the worst value.
     pub fn evaluate(&self, rates: &[u32]) -> f64 {
         match self.root.value(rates) {
             Value::One(value) if !value.is_nan() => value,

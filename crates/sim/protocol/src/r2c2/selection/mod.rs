@@ -1,8 +1,9 @@
 //! Selection of each flow's routing (§3.4): a genetic search for the assignment with the highest utility.
 //!
-//! A genotype has one gene per flow: the index of its routing. Its fitness is the utility of the rates that
-//! water-filling gives. The best of a generation survive; the others are children of two parents from the better half,
-//! with each gene from either parent, and mutate. The search ends when nothing better was found for a while.
+//! A genotype has one gene per flow, which is the index of the flow's routing. Its fitness is the utility of the rates
+//! that water-filling gives. The best genotypes of a generation survive. The others are replaced by children: each has
+//! two parents from the better half, takes each gene from one of them, and mutates. The search ends when it has found
+//! no improvement for a while.
 
 mod expression;
 mod problem;
@@ -22,9 +23,9 @@ use unrack_units::Time;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Selection {
-    /// Time between selections, which nodes do in turn; the paper does one "every few seconds or minutes" (§3.4).
+    /// Time between selections, which nodes make in turn. The paper makes one "every few seconds or minutes" (§3.4).
     pub period: Time,
-    /// Routings that a flow may be given. Default spraying and Valiant (§5.2).
+    /// Routings among which flows choose. Default spraying and Valiant (§5.2).
     #[serde(default = "default_routings")]
     pub routings: Vec<Routing>,
     /// Utility to maximise. Default aggregate throughput (§3.4).
@@ -45,7 +46,7 @@ fn default_routings() -> Vec<Routing> {
 pub struct Params {
     /// Genotypes of a generation. Default 100 (§5.2).
     pub population: u32,
-    /// Probability that a gene of a child is drawn at random. Default 0.01 (§5.2).
+    /// Probability that a gene of a child is replaced by a random one. Default 0.01 (§5.2).
     pub mutation: f64,
     /// Share of a generation that survives. Default 0.1; not in the paper.
     pub survivors: f64,
@@ -61,7 +62,7 @@ impl Default for Params {
     }
 }
 
-/// Flow with its shares of links under each routing that it may use.
+/// A flow, with its shares of links under each routing that it may use.
 #[derive(Debug, Clone)]
 pub struct Candidate {
     pub asked: Requirements,
@@ -69,14 +70,14 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Creates the candidate of a flow that may use each of these routings.
+    /// Creates the candidate of a flow that may use any of these routings.
     pub fn new(asked: Requirements, routings: &[Routing], ways: Ways, weights: &mut Weights) -> Candidate {
         let shares = |routing: &Routing| weights.shares(Ways { routing: *routing, ..ways });
         Candidate { asked, choices: routings.iter().map(shares).collect() }
     }
 }
 
-/// Value of the rack at these rates, in Kb/s, flow by flow. More is better.
+/// Utility of the rack at these rates in Kb/s, one per flow. Larger is better.
 pub type Utility<'a> = &'a dyn Fn(&[u32]) -> f64;
 
 /// Returns the sum of all rates.
@@ -84,7 +85,7 @@ pub fn aggregate(rates: &[u32]) -> f64 {
     rates.iter().map(|rate| f64::from(*rate)).sum()
 }
 
-/// Returns the utility that is the percentile of the rates at `share`: 0.05 for the fifth percentile.
+/// Returns a utility that is the percentile of the rates at `share`, for example 0.05 for the fifth percentile.
 pub fn tail(share: f64) -> impl Fn(&[u32]) -> f64 {
     move |rates| {
         let mut sorted = rates.to_vec();
@@ -94,7 +95,7 @@ pub fn tail(share: f64) -> impl Fn(&[u32]) -> f64 {
     }
 }
 
-/// Result of a search: the choice of each flow, its utility, and the generations that it took.
+/// Result of a search: the choice of each flow, its utility, and the number of generations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchResult {
     pub genes: Vec<u8>,
@@ -113,10 +114,11 @@ pub struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Starts from the assignment in use. `links` are rates without flows.
+    /// Starts from the assignment in use. `links` are the rates of the links, without flows.
     ///
-    /// Departure: besides the current assignment and random ones, the first generation has those in which all flows use
-    /// the same routing; with hundreds of flows, crossing random ones would hardly produce these.
+    /// Departure: besides the current assignment and random ones, the first generation contains the assignments in
+    /// which all flows use the same routing, because crossing random ones would hardly produce these if there are
+    /// hundreds of flows.
     pub fn new(
         links: &Rates,
         flows: &'a [Candidate],
@@ -146,7 +148,7 @@ impl<'a> Search<'a> {
         (*utility, genes)
     }
 
-    /// Searches until nothing better is found.
+    /// Searches until no improvement is found any more.
     pub fn run(mut self, random: &mut impl FnMut() -> u64) -> SearchResult {
         let (mut generations, mut without) = (0, 0);
         while generations < self.params.generations && without < self.params.patience {
@@ -196,13 +198,13 @@ impl<'a> Search<'a> {
         (self.utility)(self.trials.rate(genes))
     }
 
-    /// Sorts the population, best first. Stable: of equals, the older goes first.
+    /// Sorts the population, best first. The sort is stable: among equals, the older one comes first.
     fn rank(&mut self) {
         self.population.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     }
 }
 
-/// Returns the utility when flows use these of their routings.
+/// Returns the utility if the flows use these of their routings.
 pub fn worth(links: Rates, flows: &[Candidate], genes: &[u8], utility: Utility) -> f64 {
     let mut rates = links;
     let add =
@@ -249,7 +251,7 @@ mod tests {
         super::worth(links(graph), flows, genes, &aggregate)
     }
 
-    /// The search finds the best of all 512 assignments of nine flows.
+    /// The search finds the best among all 512 assignments of nine flows.
     #[test]
     fn the_best_of_few_is_found() {
         let graph = Arc::new(Graph::cube(Sides::new(&[4, 4]).unwrap(), true).unwrap());

@@ -1,4 +1,4 @@
-//! Selection problem of one node: other routings for the flows that it knows of.
+//! Selection problem of one node: to find other routings for the flows that it knows.
 
 use super::{Candidate, Search, Selection, Utility, worth};
 use crate::r2c2::Routing;
@@ -6,7 +6,7 @@ use crate::r2c2::map::Map;
 use crate::r2c2::packet::{Assignment, Broadcast};
 use crate::r2c2::rates::Rates;
 
-/// Complete input of a search, which can be solved elsewhere, and later.
+/// Complete input of a search, so that the search can run elsewhere and later.
 #[derive(Debug, Clone)]
 pub struct Problem {
     selection: Selection,
@@ -14,16 +14,17 @@ pub struct Problem {
     links: Rates,
     told: Vec<Broadcast>,
     flows: Vec<Candidate>,
-    /// Routings that each flow may choose.
+    /// Routings among which each flow may choose.
     choices: Vec<Vec<Routing>>,
 }
 
 impl Problem {
-    /// Creates the problem of the flows `told` on a rack without its failed links. `None` if there are no flows.
+    /// Creates the problem of the flows `told` on a rack without its failed links, or returns `None` if there are no
+    /// flows.
     pub fn new(selection: &Selection, map: &mut Map, links: Rates, told: Vec<Broadcast>) -> Option<Problem> {
         let routings = selection.routings.iter().copied().filter(|of| map.usable(*of) == *of);
         let routings: Vec<Routing> = routings.collect();
-        // A flow may keep its routing, whatever that is.
+        // A flow may always keep its routing, even if that is not among the candidates.
         let choices = |told: &Broadcast| -> Vec<Routing> {
             let other = (!routings.contains(&told.routing)).then_some(told.routing);
             routings.iter().copied().chain(other).collect()
@@ -36,7 +37,8 @@ impl Problem {
         (!flows.is_empty()).then(|| Problem { selection: selection.clone(), links, told, flows, choices })
     }
 
-    /// Returns the flows that should change their routing; none if the search finds no improvement.
+    /// Returns the flows that should change their routing, with the new ones. There are none if the search finds no
+    /// improvement.
     pub fn solve(&self, random: &mut impl FnMut() -> u64) -> Vec<Assignment> {
         let both = || self.told.iter().zip(&self.choices);
         let gene = |(told, choices): (&Broadcast, &Vec<Routing>)| {

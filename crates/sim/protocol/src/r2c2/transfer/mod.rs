@@ -1,8 +1,9 @@
-//! Reliability (§6 leaves it open), apart from rate control: acknowledgement and retransmission of the segments of a
-//! flow.
+//! Reliability (which §6 leaves open), separate from rate control: acknowledgement and retransmission of the segments
+//! of a flow.
 //!
-//! A receiver acknowledges several segments at once; a sender retransmits what is not acknowledged once all was sent
-//! and its [`RetransmissionTimer`] has run out. Segments that come too early wait in a [`Reorder`], where their bytes are kept.
+//! A receiver acknowledges several segments at once. Once a sender has sent everything and its [`RetransmissionTimer`]
+//! has expired, it retransmits the segments that are not acknowledged. Segments that come too early wait in a
+//! [`Reorder`], which keeps their bytes.
 
 mod patience;
 mod reorder;
@@ -10,13 +11,14 @@ mod reorder;
 pub use patience::RetransmissionTimer;
 pub use reorder::{Placed, Reorder};
 
-/// Segments that a destination has taken in since its last acknowledgement.
+/// Number of segments that a destination has received since its last acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Unsaid(u32);
 
 impl Unsaid {
-    /// Counts a segment that has come. Returns whether an acknowledgement is due, which then counts as sent: because
-    /// it is the last that was missing, because it came before and its source does not know, or because enough came.
+    /// Counts a segment that has arrived. Returns whether an acknowledgement is due, which then counts as sent. It is
+    /// due if the segment was the last missing one, if it is a repetition, because then its source does not know that
+    /// it had arrived, or if `ack_every` segments have arrived.
     pub fn is_due(&mut self, completes: bool, is_again: bool, ack_every: u32) -> bool {
         self.0 += 1;
         let is_due = completes || is_again || self.0 >= ack_every;
@@ -29,7 +31,7 @@ impl Unsaid {
 
 use crate::segments::SegmentSet;
 
-/// Segments that the source has sent, and those acknowledged.
+/// Segments that the source has sent, and segments that are acknowledged.
 #[derive(Debug, Clone)]
 pub struct Sender {
     next: u32,
@@ -37,9 +39,9 @@ pub struct Sender {
     /// First segment that is not acknowledged.
     una: u32,
     segments: u32,
-    /// Segments that the destination has room for, counted from the first unacknowledged one.
+    /// Number of segments that the destination has room for, counted from the first unacknowledged one.
     window: u32,
-    /// Next segment to examine for retransmission; `None` if nothing is being sent again.
+    /// Next segment to examine for retransmission, or `None` if no retransmission is in progress.
     again: Option<u32>,
 }
 
@@ -49,7 +51,8 @@ impl Sender {
         Sender { next: 0, acked: SegmentSet::new(segments), una: 0, segments, window: u32::MAX, again: None }
     }
 
-    /// Limits the sender to the room of its destination, in segments: it would not keep those further ahead.
+    /// Limits the sender to the room of its destination, in segments, because the destination would discard segments
+    /// beyond it.
     pub fn within(self, window: u32) -> Sender {
         Sender { window, ..self }
     }
@@ -68,8 +71,8 @@ impl Sender {
         }
     }
 
-    /// Records that a segment was sent. Returns whether it was the last for now: all was sent, or more would find no
-    /// room.
+    /// Records that a segment was sent. Returns whether it was the last one for now, because all segments were sent or
+    /// the destination has no room for more.
     pub fn sent(&mut self, segment: u32) -> bool {
         match &mut self.again {
             Some(from) => *from = segment + 1,
@@ -86,8 +89,8 @@ impl Sender {
         self.next == self.segments
     }
 
-    /// Records that all segments below `next` have arrived, and of the 64 from there on those in the mask. Any numbers
-    /// are accepted.
+    /// Records that all segments below `next` have arrived, and those of the 64 segments from `next` on whose bit in
+    /// the mask is set. Any numbers are accepted.
     pub fn acknowledge(&mut self, next: u32, mask: u64) {
         while self.una < next.min(self.segments) {
             self.acked.insert(self.una);
@@ -115,12 +118,13 @@ impl Sender {
         self.acked.count() == self.segments
     }
 
-    /// Starts to retransmit the unacknowledged segments, after a retransmission timeout.
+    /// Starts to retransmit the unacknowledged segments after a retransmission timeout.
     pub fn send_again(&mut self) {
         self.again = Some(0);
     }
 
-    /// Stops retransmitting for now. Returns whether it was, and has to wait.
+    /// Stops retransmitting for now. Returns whether a retransmission was in progress, after which the sender has to
+    /// wait.
     pub fn rest(&mut self) -> bool {
         self.again.take().is_some() && !self.is_done()
     }

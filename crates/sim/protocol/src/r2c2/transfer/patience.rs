@@ -1,8 +1,9 @@
-//! Retransmission timeout of a flow, from measured round trips rather than a fixed guess.
+//! Retransmission timeout of a flow, derived from measured round trips instead of a fixed guess.
 //!
-//! RFC 6298: a sender times one segment at a time, the last of those that are acknowledged together, and none that was
-//! sent twice (§3, Karn). Progress restarts the timer (§5.3), a timeout doubles it (§5.5). Waits are up to an eighth
-//! longer, depending on the flow, so that flows that lost at the same time do not retransmit at the same time.
+//! RFC 6298: a sender times one segment at a time: the last of those that are acknowledged together, and never one
+//! that was sent twice (§3, Karn). Progress restarts the timer (§5.3), and a timeout doubles it (§5.5). Waits are
+//! longer by up to an eighth, depending on the flow, so that flows with simultaneous losses do not retransmit
+//! simultaneously.
 
 use super::Sender;
 use crate::silence::Silence;
@@ -14,23 +15,23 @@ pub struct RetransmissionTimer {
     least: Time,
     /// Smoothed round-trip time, and its variation (§2.3).
     round_trip: Option<(Time, Time)>,
-    /// Segment being timed, and when it was sent.
+    /// Segment that is being timed, and the time at which it was sent.
     timed: Option<(u32, Time)>,
     silence: Silence,
-    /// Time since which it waits for an acknowledgement.
+    /// Time since which the timer has been waiting for an acknowledgement.
     since: Time,
-    /// Salt of the flow, from which its extra wait is drawn.
+    /// Salt of the flow, which determines its extra wait.
     salt: u32,
 }
 
 impl RetransmissionTimer {
-    /// Creates a timer that never waits less than `least`. `salt` should differ between flows.
+    /// Creates a timer that waits at least `least`. `salt` should differ between flows.
     pub fn new(least: Time, salt: u32) -> RetransmissionTimer {
         let (round_trip, timed, silence, since) = (None, None, Silence::new(salt), Time::ZERO);
         RetransmissionTimer { least, round_trip, timed, silence, since, salt }
     }
 
-    /// Records that a segment was sent; the receiver acknowledges `ack_every` segments at once.
+    /// Records that a segment was sent. The receiver acknowledges `ack_every` segments together.
     pub fn sent(&mut self, now: Time, (segment, is_again): (u32, bool), ack_every: u32) {
         match self.timed {
             Some((timed, _)) if timed == segment => self.timed = None,
@@ -39,7 +40,7 @@ impl RetransmissionTimer {
         }
     }
 
-    /// Handles an acknowledgement of new segments, which `sender` knows.
+    /// Handles an acknowledgement of new segments, which `sender` has already recorded.
     pub fn heard(&mut self, now: Time, sender: &Sender) {
         self.silence.end();
         self.since = now;
@@ -61,19 +62,20 @@ impl RetransmissionTimer {
         });
     }
 
-    /// Starts the wait, when all that may be sent was sent.
+    /// Starts the wait, once everything that may be sent was sent.
     pub fn begin(&mut self, now: Time) {
         self.since = now;
     }
 
-    /// Returns the time until which it waits.
+    /// Returns the time at which the wait ends.
     pub fn until(&self) -> Time {
         let timeout = self.silence.exact(self.timeout(), 0).as_ps();
         let drawn = u64::from((self.salt ^ self.since.as_ns() as u32).wrapping_mul(0x9E37_79B9) >> 24);
         Time::from_ps(self.since.as_ps().saturating_add(timeout).saturating_add(timeout / 2048 * drawn))
     }
 
-    /// Doubles the timeout after a wait in vain. Returns `false` if it is time to give up, as TCP would.
+    /// Doubles the timeout after a wait without an acknowledgement. Returns `false` if it is time to give up, as TCP
+    /// would.
     pub fn run_out(&mut self) -> bool {
         self.silence.handle_timeout(self.timeout(), 0).is_some()
     }
@@ -92,7 +94,7 @@ mod tests {
 
     const LEAST: Time = Time::from_us(1_000);
 
-    /// Sends a flow of sixteen segments, whose acknowledgement comes after this time.
+    /// Sends a flow of sixteen segments, whose acknowledgement arrives after time `took`.
     fn acknowledged_after(patience: &mut RetransmissionTimer, now: Time, took: Time) {
         let mut sender = Sender::new(16);
         for segment in 0..16 {
@@ -121,7 +123,7 @@ mod tests {
         assert_eq!(patience.timeout(), LEAST);
     }
 
-    /// Karn's algorithm: the acknowledgement does not say which of two transmissions it answers.
+    /// Karn's algorithm: the acknowledgement does not show which of two transmissions it answers.
     #[test]
     fn what_was_sent_twice_is_not_timed() {
         let (mut patience, mut sender) = (RetransmissionTimer::new(LEAST, 1), Sender::new(16));
@@ -133,7 +135,8 @@ mod tests {
     }
 
     proptest! {
-        /// Acknowledgements restart the wait, timeouts double it, and it ends, whatever the round trips were.
+        /// Whatever the round trips were, acknowledgements restart the wait, timeouts double it, and in the end the
+        /// sender gives up.
         #[test]
         fn it_ends(salt: u32, took_us in 0u64..10_000_000, now_us in 0u64..1_000_000) {
             let now = Time::from_us(now_us);

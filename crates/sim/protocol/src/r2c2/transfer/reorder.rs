@@ -1,17 +1,17 @@
-//! Re-order buffer of a flow's destination (§5.2): parts that come too early wait, up to a bound.
+//! Reorder buffer of a flow's destination (§5.2). Parts that arrive too early wait in it, up to a limit.
 
 use super::Unsaid;
 use std::collections::VecDeque;
 
-/// Parts of a flow, delivered in order. `T` holds a part's bytes: they are not copied.
+/// Parts of a flow, delivered in order. `T` holds the bytes of a part, so that they are not copied.
 #[derive(Debug, Clone)]
 pub struct Reorder<T> {
-    /// Next part to deliver: all below were.
+    /// Next part to deliver. All parts below it were delivered.
     next: u32,
-    /// Parts from `next` on, `None` where one is missing.
+    /// Parts from `next` on, with `None` for each missing one.
     waiting: VecDeque<Option<T>>,
     window: u32,
-    /// Number of parts of the flow, once its last has come.
+    /// Number of parts of the flow, once the last part has arrived.
     parts: Option<u32>,
     unsaid: Unsaid,
 }
@@ -21,25 +21,25 @@ pub struct Reorder<T> {
 pub enum Placed<T> {
     /// The part waits for its turn, which may be now: see [`Reorder::pop`].
     Waits,
-    /// The part was there already.
+    /// The part had arrived before.
     Again(T),
-    /// The part is beyond the window, or beyond the last: it counts as lost.
+    /// The part is beyond the window or beyond the last part. It counts as lost.
     Refused(T),
 }
 
 impl<T> Reorder<T> {
-    /// Creates a buffer for parts less than `window` after the next; at least 1.
+    /// Creates a buffer for parts with numbers less than `window` after the next one; `window` is at least 1.
     pub fn new(window: u32) -> Reorder<T> {
         let unsaid = Unsaid::default();
         Reorder { next: 0, waiting: VecDeque::new(), window: window.max(1), parts: None, unsaid }
     }
 
-    /// Takes in a part that has come.
+    /// Handles the arrival of a part.
     pub fn put(&mut self, number: u32, is_last: bool, part: T) -> Placed<T> {
         let Some(ahead) = number.checked_sub(self.next) else { return Placed::Again(part) };
         let ends = is_last.then_some(number.saturating_add(1));
         let is_beyond = self.parts.is_some_and(|parts| number >= parts);
-        // A last part that is not behind all others, or differs from the one that was last.
+        // The last part contradicts others if it does not come after all of them, or if another part was the last one.
         let contradicts = ends.is_some_and(|end| {
             self.parts.is_some_and(|parts| parts != end)
                 || end < self.next.saturating_add(self.waiting.len() as u32)
@@ -60,7 +60,7 @@ impl<T> Reorder<T> {
         Placed::Waits
     }
 
-    /// Returns the next part in order, with its number, if it is there.
+    /// Returns the next part in order and its number, if the part has arrived.
     pub fn pop(&mut self) -> Option<(u32, T)> {
         let part = self.waiting.front_mut()?.take()?;
         self.waiting.pop_front();
@@ -68,7 +68,7 @@ impl<T> Reorder<T> {
         Some((self.next - 1, part))
     }
 
-    /// Returns whether all of the flow was delivered.
+    /// Returns whether the whole flow was delivered.
     pub fn is_complete(&self) -> bool {
         self.parts == Some(self.next)
     }
@@ -78,19 +78,19 @@ impl<T> Reorder<T> {
         self.next == number
     }
 
-    /// Returns the length of the buffer in use, gaps included, in parts.
+    /// Returns the number of parts, including gaps, for which the buffer is in use.
     pub fn span(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Returns whether an acknowledgement is due after a part that was not refused; it then counts as sent.
+    /// Returns whether an acknowledgement is due after a part that was not refused. If so, it counts as sent.
     pub fn is_due(&mut self, is_again: bool, ack_every: u32) -> bool {
         let is_complete = self.is_complete();
         self.unsaid.is_due(is_complete, is_again, ack_every)
     }
 
-    /// Returns the acknowledgement: all parts below the number have arrived, and of the 64 from there on those in the
-    /// mask.
+    /// Returns the acknowledgement as number and mask: all parts below the number have arrived, and so have those of
+    /// the 64 parts from there on whose bit in the mask is set.
     pub fn acknowledgement(&self) -> (u32, u64) {
         let first = self.waiting.iter().take_while(|part| part.is_some()).count();
         let beyond = self.waiting.iter().skip(first).take(64).enumerate();
@@ -106,8 +106,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// All parts are delivered once and in order as long as the sender goes on, whatever is lost, repeated or
-        /// reordered; and the transfer ends only then.
+        /// Whatever is lost, repeated or reordered, all parts are delivered once and in order as long as the sender
+        /// continues; and the transfer does not end before that.
         #[test]
         fn all_comes_in_order(
             parts in 1u32..200, window in 1u32..80, ack_every in 1u32..20,
@@ -124,7 +124,7 @@ mod tests {
                     Some((part, _)) => {
                         sender.sent(part);
                         let (fate, _) = fates.next().unwrap();
-                        // One in four is lost, one duplicated.
+                        // One part in four is lost, and one is duplicated.
                         (0..[0, 2, 1, 1][usize::from(fate)]).for_each(|_| wire.push(part));
                     }
                     None => {
@@ -155,7 +155,7 @@ mod tests {
             prop_assert!(given.into_iter().eq(0..parts));
         }
 
-        /// Arbitrary numbers: no part is delivered twice or out of order, and none beyond the end.
+        /// With arbitrary numbers, no part is delivered twice or out of order, and none beyond the end.
         #[test]
         fn any_numbers(numbers in prop::collection::vec((prop_oneof![0u32..40, any::<u32>()], any::<bool>()), 0..200)) {
             let mut buffer = Reorder::new(16);

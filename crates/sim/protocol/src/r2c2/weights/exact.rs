@@ -1,9 +1,9 @@
-//! Expected number of times that a packet crosses each link, by arithmetic rather than sampling.
+//! Expected number of times that a packet crosses each link, computed exactly instead of by sampling.
 
 use crate::r2c2::Routing;
 use unrack_rack::graph::{Cube, Direction, Graph, Towards};
 
-/// Load of a flow on each link, for one unit that it sends.
+/// Load of a flow on each link, for each unit that the flow sends.
 #[derive(Debug, Clone)]
 pub struct LinkLoads {
     of_link: Vec<f64>,
@@ -44,11 +44,11 @@ impl LinkLoads {
     }
 }
 
-/// Computes loads over a graph, with working memory.
+/// Computation of loads over a graph, with its working memory.
 #[derive(Debug, Clone)]
 pub struct Exact<'a> {
     graph: &'a Graph,
-    /// Index of each node among those on the paths in question, by node; `NOWHERE` between calls.
+    /// Index of each node among those on the current paths, by node. All `NOWHERE` between calls.
     place: Vec<u32>,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Exact<'a> {
         Exact { graph, place: vec![NOWHERE; graph.nodes() as usize] }
     }
 
-    /// Adds to `loads` the load on each link of `amount` sent from `src` to `dst`.
+    /// Adds to `loads` the load on each link if `amount` is sent from `src` to `dst`.
     pub fn add(&mut self, routing: Routing, ends: (u32, u32), flow: u32, amount: f64, loads: &mut LinkLoads) {
         let (src, dst) = ends;
         match (routing, self.graph.as_cube()) {
@@ -88,14 +88,14 @@ impl<'a> Exact<'a> {
         }
     }
 
-    /// Adds the load of all shortest paths, equally: at each node, in the ratio of the paths that continue by each
-    /// port.
+    /// Adds the load of all shortest paths in equal parts. At each node, the load is divided among the ports in the
+    /// ratio of the number of paths that continue there.
     fn spray(&mut self, src: u32, dst: u32, amount: f64, loads: &mut LinkLoads) {
         if src == dst {
             return;
         }
         let towards = Towards::new(self.graph, dst);
-        // Nodes on the paths, those nearer to the source first.
+        // The nodes on the paths, with those nearer to the source first.
         let mut nodes = vec![src];
         self.place[src as usize] = 0;
         let mut next = 0;
@@ -147,7 +147,7 @@ impl<'a> Exact<'a> {
     }
 }
 
-/// Paths within boxes: hops in one direction in each dimension.
+/// Paths within boxes, with hops in one direction only in each dimension.
 struct Boxes<'a, 'b> {
     graph: &'a Graph,
     cube: &'a Cube,
@@ -162,12 +162,13 @@ pub(crate) struct Leg {
     pub chance: f64,
 }
 
-/// Returns the ways along a dimension that a routing chooses from.
+/// Returns the ways along a dimension among which a routing chooses.
 pub(crate) fn legs(cube: &Cube, dimension: usize, ends: (u32, u32), weighted: bool) -> Vec<Leg> {
     let [from, to] = [ends.0, ends.1].map(|node| cube.coordinate(node, dimension));
     let [up, down] = cube.hops(dimension, from, to);
     let (side, least) = (f64::from(cube.side(dimension)), up.into_iter().chain(down).min());
-    // RLB: (k - d) / k for a way of d hops. Minimal: the shorter, and of two equal ones either with probability 1/2.
+    // RLB: a way of d hops has probability (k - d) / k. Minimal routing: the shorter way, or each with probability 1/2
+    // if both are equally long.
     let chance = |hops: u32| match (up, down) {
         (Some(_), Some(_)) if weighted => (side - f64::from(hops)) / side,
         (Some(up), Some(down)) if up == down => 0.5,
@@ -201,7 +202,8 @@ impl Boxes<'_, '_> {
         to
     }
 
-    /// Adds paths through a random node of a box, for each box with source and destination at opposite corners.
+    /// Adds the paths through a random node of a box, for each box that has source and destination at opposite
+    /// corners.
     fn two_phases(&mut self, src: u32, dst: u32, amount: f64, weighted: bool) {
         let ways: Vec<_> =
             (0..self.cube.dimensions()).map(|d| legs(self.cube, d, (src, dst), weighted)).collect();
@@ -221,8 +223,8 @@ impl Boxes<'_, '_> {
         }
     }
 
-    /// Adds paths from one corner of a box to a random node of it, dimension by dimension in random order; and, by
-    /// symmetry, from such a node to the opposite corner.
+    /// Adds the paths from one corner of a box to a random node of the box, one dimension after the other in random
+    /// order. By symmetry, also adds the paths from such a node to the opposite corner.
     fn through(&mut self, src: u32, sides: &[Leg], amount: f64) {
         let nodes: u32 = sides.iter().map(|leg| leg.hops + 1).product();
         for number in 0..nodes {
@@ -237,7 +239,7 @@ impl Boxes<'_, '_> {
                 .collect();
             for dimension in (0..sides.len()).filter(|d| at[*d] < sides[*d].hops) {
                 let there = crossing(sides, &at, dimension);
-                // In reverse, the link is the one that ends as far from the other corner.
+                // On the way back, the link is the one that ends equally far from the opposite corner.
                 let mirrored: Vec<u32> = at
                     .iter()
                     .zip(sides)
@@ -268,9 +270,9 @@ impl Boxes<'_, '_> {
 /// Returns the probability that a packet from the corner to a random node of the box crosses the link from `at` along
 /// `dimension`.
 ///
-/// Dimensions traversed before are at the random node's coordinate, uniformly distributed; those after are at 0. The
-/// sum runs over the sets of dimensions traversed before; a set of s out of n - 1 others comes first with probability
-/// s! (n - 1 - s)! / n!.
+/// In dimensions that were traversed before, the packet is at the random node's coordinate, which is uniformly
+/// distributed; in dimensions that follow, it is at 0. The sum runs over the sets of dimensions traversed before. A
+/// set of s of the n - 1 other dimensions comes first with probability s! (n - 1 - s)! / n!.
 fn crossing(sides: &[Leg], at: &[u32], dimension: usize) -> f64 {
     let others: Vec<usize> = (0..sides.len()).filter(|d| *d != dimension && sides[*d].hops > 0).collect();
     let n = others.len();

@@ -1,9 +1,9 @@
 //! Shares of a flow on each link (§3.3.1): exact, and cached.
 //!
-//! On a torus every node looks like any other, and so does every direction of a dimension: the cached shares of one
-//! pair of nodes serve all pairs that are as far apart in each dimension (at 8x8x8: 125 of 262,144), reflected and
-//! translated on demand. On other graphs each pair is cached for itself. The cache of a routing is bounded; at the
-//! bound, all of it is dropped.
+//! On a torus every node looks like any other, and so does every direction of a dimension. The cached shares of one
+//! pair of nodes therefore serve all pairs that are equally far apart in each dimension, after reflection and
+//! translation on demand (at 8x8x8: 125 entries for 262,144 pairs). On other graphs each pair is cached separately.
+//! The cache of each routing has a limit; when it is reached, the cache is emptied.
 
 pub mod exact;
 mod turn;
@@ -20,12 +20,12 @@ use unrack_rack::graph::{FAR, Graph};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkShare {
     pub link: u32,
-    /// Share in units of [`LinkShare::ONE`]; at most two of them, for a path that may use a link twice.
+    /// Share in units of [`LinkShare::ONE`]. It is at most two of these units, for a path that may use a link twice.
     pub share: u32,
 }
 
 impl LinkShare {
-    /// Share of a flow whose packets all cross a link once.
+    /// Share of a flow whose packets each cross a link once.
     pub const ONE: u32 = 1 << 30;
 }
 
@@ -48,7 +48,7 @@ pub struct Weights {
     graph: Arc<Graph>,
     torus: Option<Torus>,
     kept: Vec<Kept>,
-    /// Load of spraying one unit from each node to all nodes, Valiant's first phase; by node.
+    /// Load of spraying one unit from each node to all nodes, which is Valiant's first phase; by source node.
     spread: HashMap<u32, Arc<[f32]>>,
 }
 
@@ -76,7 +76,8 @@ impl Weights {
         self.kept[usize::from(routing.code())].bytes + spread * self.graph.links() as usize * 4
     }
 
-    /// Returns the shares of a flow, each link once, in no order; empty if no path leads to its destination.
+    /// Returns the shares of a flow, with each link once and in no particular order. They are empty if no path leads
+    /// to the destination.
     pub fn shares(&mut self, ways: Ways) -> Arc<[LinkShare]> {
         let Ways { routing, src, dst, .. } = ways;
         if src == dst {
@@ -84,7 +85,7 @@ impl Weights {
         }
         let turn = match &self.torus {
             Some(torus) if routing != Routing::Ecmp => torus.turn(src, dst),
-            // Quickly computed, and seldom asked for again.
+            // Shares of ECMP are quick to compute, and rarely needed a second time.
             _ if routing == Routing::Ecmp => return self.computed(ways),
             _ => return self.kept(ways),
         };
@@ -122,8 +123,8 @@ impl Weights {
         links.into_iter().filter_map(|link| share(link, loads.on_link(link))).collect()
     }
 
-    /// Returns Valiant's shares: spraying from the source to all nodes, and, by symmetry, from all nodes to the
-    /// destination.
+    /// Returns the shares of Valiant's routing: those of spraying from the source to all nodes and, by symmetry, from
+    /// all nodes to the destination.
     fn valiant(&mut self, src: u32, dst: u32) -> Arc<[LinkShare]> {
         let (from, to) = (self.spread_from(src), self.spread_from(dst));
         let load = |link: u32| from[link as usize] + to[self.graph.reverse(link) as usize];

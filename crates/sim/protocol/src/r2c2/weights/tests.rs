@@ -1,4 +1,4 @@
-//! Tests of the weights: conservation of flow, cached against computed shares, and examples of the paper.
+//! Tests of the weights: flow is conserved, cached shares equal computed ones, and examples of the paper come out.
 
 use super::*;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ fn any_graph() -> impl Strategy<Value = Arc<Graph>> {
     let cube = (prop::collection::vec(1u32..6, 1..4), any::<bool>())
         .prop_filter("at least two nodes", |(sides, _)| sides.iter().product::<u32>() > 1)
         .prop_map(|(sides, wraps)| cube(&sides, wraps));
-    // A ring, so that the graph is connected, and chords.
+    // A ring, so that the graph is connected, plus chords.
     let drawn =
         (3u32..20, prop::collection::vec((any::<u32>(), any::<u32>()), 0..20)).prop_map(|(n, chords)| {
             let mut cables: Vec<_> = (0..n).map(|node| (node, (node + 1) % n)).collect();
@@ -41,8 +41,8 @@ fn exact(graph: &Graph, routing: Routing, ends: (u32, u32)) -> LinkLoads {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// One unit leaves the source and one arrives at the destination; at other nodes as much leaves as arrives. Minimal
-    /// paths are as long as the distance.
+    /// One unit leaves the source and one arrives at the destination; at every other node, as much leaves as arrives.
+    /// Minimal paths are as long as the distance.
     #[test]
     fn flows_are_conserved(graph in any_graph(), src in any::<u32>(), dst in any::<u32>()) {
         let (src, dst) = (src % graph.nodes(), dst % graph.nodes());
@@ -64,7 +64,7 @@ proptest! {
         }
     }
 
-    /// Cached shares, reflected and translated, equal computed ones to the precision of a share.
+    /// Cached shares, after reflection and translation, equal computed ones to the precision of a share.
     #[test]
     fn what_is_kept_is_exact(graph in any_graph(), pairs in prop::collection::vec((any::<u32>(), any::<u32>()), 1..6)) {
         let mut weights = Weights::new(graph.clone());
@@ -88,7 +88,7 @@ proptest! {
     }
 }
 
-/// Spraying, compared with an enumeration of all shortest paths.
+/// Spraying gives the same shares as an enumeration of all shortest paths.
 #[test]
 fn spraying_takes_all_shortest_paths_equally() {
     for graph in [cube(&[4, 4], true), cube(&[3, 3, 3], true), cube(&[4, 3], false), cube(&[2, 2], false)] {
@@ -126,7 +126,7 @@ fn the_square_of_the_paper() {
 
 #[test]
 fn what_is_kept_has_a_bound() {
-    // In a mesh, each source needs a computation of its own: fewer pairs.
+    // In a mesh each source needs a separate computation, therefore fewer pairs are tested.
     for (graph, pairs) in [(cube(&[8, 8, 8], true), 500), (cube(&[8, 8, 8], false), 40)] {
         let mut weights = Weights::new(graph.clone());
         for routing in [Routing::Spraying, Routing::DestinationTag, Routing::Vlb, Routing::Romm] {

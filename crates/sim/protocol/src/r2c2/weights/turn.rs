@@ -1,13 +1,13 @@
-//! Symmetries of a torus: maps the shares of a flow from node 0 to one node onto those of another pair of nodes.
+//! Symmetries of a torus. They map the shares of a flow from node 0 to some node onto those of another pair of nodes.
 
 use super::LinkShare;
 use std::sync::Arc;
 use unrack_rack::graph::{Direction, Graph};
 
-/// Bound on the number of dimensions of a graph: a node has at most eight ports.
+/// Maximum number of dimensions of a graph, which is safe because a node has at most eight ports.
 const MOST: usize = 8;
 
-/// Coordinates and ports of a torus's links, tabulated because divisions are slow.
+/// Coordinates and ports of the links of a torus. They are tabulated because divisions are slow.
 #[derive(Debug, Clone)]
 pub(super) struct Torus {
     ports: u32,
@@ -16,8 +16,8 @@ pub(super) struct Torus {
     coordinates: usize,
     /// Direction of each port, by port.
     directions: Vec<Direction>,
-    /// Place of each link, by link: for each dimension, the index in `Turn::moved` of the coordinate of the node where
-    /// the link begins; and the link's port.
+    /// Place of each link, by link. For each dimension it has the index in `Turn::moved` of the coordinate of the node
+    /// at which the link begins; and it has the link's port.
     places: Vec<([u16; MOST], u8)>,
 }
 
@@ -30,27 +30,27 @@ struct Axis {
 /// Reflection and translation for one pair of nodes.
 pub(super) struct Turn {
     like: u32,
-    /// Contribution of each coordinate to the number of the node that it is mapped to: 0; then by coordinate, for one
-    /// dimension after another.
+    /// Contribution of each coordinate to the number of the node to which it is mapped. The first entry is 0; the
+    /// others are ordered by dimension, and by coordinate within a dimension.
     moved: Vec<u32>,
-    /// Image of each port, by port at node 0.
+    /// Image of each port of node 0, by port.
     ports: [u8; 8],
 }
 
 impl Turn {
-    /// Returns the node to which node 0 stands in the same relation as the pair's nodes.
+    /// Returns the node that is situated relative to node 0 as the pair's second node is relative to its first.
     pub(super) fn like(&self) -> u32 {
         self.like
     }
 }
 
 impl Torus {
-    /// Returns the tables of a graph; `None` if it is not a torus.
+    /// Returns the tables of a graph, or `None` if it is not a torus.
     pub(super) fn new(graph: &Graph) -> Option<Torus> {
         let cube = graph.as_cube().filter(|cube| cube.is_torus())?;
         let coordinates: u32 = (0..cube.dimensions()).map(|dimension| cube.side(dimension)).sum();
-        // A ring whose coordinates do not fit in 16 bits is not supported: its routes would not fit into packets by
-        // far.
+        // A ring whose coordinates do not fit into 16 bits is not supported. Its routes would be far too long for
+        // packets anyway.
         u16::try_from(coordinates).ok()?;
         let axis = |dimension| Axis { side: cube.side(dimension), stride: cube.stride(dimension) };
         let place = |link| {
@@ -93,7 +93,7 @@ impl Torus {
 
     /// Returns the shares with their links mapped.
     pub(super) fn turned(&self, turn: &Turn, shares: &[LinkShare]) -> Arc<[LinkShare]> {
-        // The first three dimensions cover most racks: the coordinates in unused ones are 0.
+        // Three dimensions suffice for most racks. The coordinates in unused dimensions are 0.
         match self.axes.len() {
             ..=3 => shares.iter().map(|share| self.moved::<3>(turn, *share)).collect(),
             _ => shares.iter().map(|share| self.moved::<MOST>(turn, *share)).collect(),
