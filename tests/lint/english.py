@@ -34,15 +34,15 @@ GOALS = {
 }
 # What was reached last, where that is not yet the goal.
 REACHED = {
-    "pages": {"of its own, of ours": 1.2, "who, whoever without a noun": 0.6, "what as a noun": 5.4},
+    "pages": {"of its own, of ours": 1.2, "what as a noun": 5.2},
     "comments": {
-        CONNECTIVES: 4.5,
-        "tell, told": 11.3,
-        "of its own, of ours": 8.7,
-        "who, whoever without a noun": 1.6,
-        "what as a noun": 14.0,
+        CONNECTIVES: 12.5,
+        "tell, told": 7.5,
+        "of its own, of ours": 7.7,
+        "who, whoever without a noun": 1.4,
+        "what as a noun": 11.0,
         "is said": 0.3,
-        "nobody, nothing as a subject": 3.4,
+        "nobody, nothing as a subject": 2.9,
     },
 }
 LEFT_OUT = re.compile(r"CHANGELOG|/tests?/|studies|docs/results/|CODE_OF_CONDUCT")
