@@ -30,7 +30,7 @@ to = $(DESTDIR)$(PREFIX)
 rpc_library := libunrack_rpc.so.0
 # The folder of the build that is installed, and which of its programs are.
 installed_from ?= $(release)
-
+installed ?= unrack unrack-kv
 
 # The command looks for its libraries in ../lib/unrack, relative to its own place, so the installation can be moved.
 install: $(if $(filter $(release),$(installed_from)),build)
