@@ -1,4 +1,4 @@
-//! `unrack compare`, the main job: the effect of each fabric on a program. What it does is in [`unrack_compare`].
+//! `unrack compare`, the main job: the effect of each fabric on a program. [`unrack_compare`] does the work.
 
 use crate::budget;
 use crate::completions;

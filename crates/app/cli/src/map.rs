@@ -1,4 +1,4 @@
-//! `unrack map`: one program's slowdown over latency, bandwidth and local share. What it does is in [`unrack_compare`].
+//! `unrack map`: one program's slowdown over latency, bandwidth and local share. [`unrack_compare`] does the work.
 
 use crate::budget;
 use crate::failure::{Failure, say};

@@ -1,5 +1,5 @@
-//! `unrack lines`: a program's loads and stores, and the machine that they are measured on. What it does is in
-//! [`unrack_compare`].
+//! `unrack lines`: a program's loads and stores, and the machine that they are measured on. [`unrack_compare`]
+//! does the work.
 
 mod calibrate;
 mod map;

@@ -1,4 +1,4 @@
-//! `unrack run`: one program with part of its memory remote. What it does is in [`unrack_compare`].
+//! `unrack run`: one program with part of its memory remote. [`unrack_compare`] does the work.
 
 mod borrowed;
 mod outputs;

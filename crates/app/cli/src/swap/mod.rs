@@ -1,4 +1,4 @@
-//! `unrack swap`: a check of `compare` by something that is not ours, the kernel's swap. What it does is in [`unrack_compare`].
+//! `unrack swap`: a check of `compare` against the kernel's swap. [`unrack_compare`] does the work.
 
 mod text;
 mod touch;
