@@ -30,16 +30,16 @@ counts() {
 }
 
 for scenario in leaf-spine dragonfly; do
-	"$command" scenario --check "$scenario.toml" > "$folder/check"
+	"$command" scenario check "$scenario.toml" > "$folder/check"
 	has "$folder/check" "can be run"
 	"$command" sim "$scenario.toml" --out "$folder/$scenario" --json > "$folder/$scenario.json"
 	counts "$folder/$scenario.json"
 done
-"$command" scenario --explain leaf-spine.toml > "$folder/explained"
+"$command" scenario explain leaf-spine.toml > "$folder/explained"
 has "$folder/explained" "Packets under way without acknowledgement"
-"$command" scenario --explain dragonfly.toml > "$folder/explained"
+"$command" scenario explain dragonfly.toml > "$folder/explained"
 has "$folder/explained" "groups = 5"
-"$command" scenario --draw dragonfly.toml > "$folder/drawn.svg"
+"$command" scenario draw dragonfly.toml > "$folder/drawn.svg"
 has "$folder/drawn.svg" "switch 19"
 
 # Lost packets come again, and messages are explained.
@@ -49,11 +49,11 @@ counts "$folder/lost.json"
 has "$folder/explained" "100"
 
 # Wrong keys are named like those of any other fabric.
-"$command" scenario --check leaf-spine.toml --set fabric.windo=3 2> "$folder/wrong" && fail "a wrong key was accepted"
+"$command" scenario check leaf-spine.toml --set fabric.windo=3 2> "$folder/wrong" && fail "a wrong key was accepted"
 has "$folder/wrong" "did you mean"
-"$command" scenario --check leaf-spine.toml --set fabric.protocol=go-back 2> "$folder/wrong" && fail "a wrong name was accepted"
+"$command" scenario check leaf-spine.toml --set fabric.protocol=go-back 2> "$folder/wrong" && fail "a wrong name was accepted"
 has "$folder/wrong" "go-back-n"
-"$command" scenario --check dragonfly.toml --set network.topology.groups=9 2> "$folder/wrong" && fail "9 groups were accepted"
+"$command" scenario check dragonfly.toml --set network.topology.groups=9 2> "$folder/wrong" && fail "9 groups were accepted"
 has "$folder/wrong" "9 is outside 1 to 5"
 "$command" sim leaf-spine.toml --threads 2 2> "$folder/wrong" && fail "it was split"
 has "$folder/wrong" "go-back-n"

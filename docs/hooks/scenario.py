@@ -7,7 +7,7 @@ from mkdocs.structure.files import File
 
 INTRODUCTION = """# Scenario
 
-A scenario is a TOML file. Each section has a page; `unrack scenario --explain FILE` prints all keys of a file with their values and
+A scenario is a TOML file. Each section has a page; `unrack scenario explain FILE` prints all keys of a file with their values and
 where these are from, and `unrack schema` prints the JSON Schema of which these pages are made, for editors.
 
 Times, sizes and rates are texts with units: `"10ns"`, `"4KiB"`, `"100Gbps"`. `[]` stands for the elements of a list.

@@ -144,7 +144,7 @@ class Fragments(unittest.TestCase):
             file = self.folder / "fragment.toml"
             file.write_text(f'extends = "base-{number}.toml"\n{fragment}\n')
             done = subprocess.run(
-                [os.path.abspath(os.environ["UNRACK"]), "scenario", "--check", str(file)],
+                [os.path.abspath(os.environ["UNRACK"]), "scenario", "check", str(file)],
                 check=False,
                 capture_output=True,
                 text=True,

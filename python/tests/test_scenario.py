@@ -57,7 +57,7 @@ class Scenarios(unittest.TestCase):
             unrack.Scenario(STAR, fabric={"protocol": "cxl"}, workload={"load": 0.25}),
         ]
         printed = command(
-            "scenario", "--explain", STAR, "--set", "fabric.protocol=cxl", "--set", "workload.load=0.25"
+            "scenario", "explain", STAR, "--set", "fabric.protocol=cxl", "--set", "workload.load=0.25"
         )
         for way in ways:
             self.assertEqual(way.explain(), printed.replace("--set", "--set"))
@@ -67,7 +67,7 @@ class Scenarios(unittest.TestCase):
         with self.assertRaises(unrack.Refused) as refused:
             unrack.Scenario(STAR).replace({"workload.loat": 1}).check()
         done = subprocess.run(
-            [os.environ["UNRACK"], "scenario", "--check", str(STAR), "--set", "workload.loat=1"],
+            [os.environ["UNRACK"], "scenario", "check", str(STAR), "--set", "workload.loat=1"],
             check=False,
             capture_output=True,
             text=True,

@@ -44,7 +44,7 @@ class Schema(unittest.TestCase):
     def refused(self, text):
         file = pathlib.Path(self.folder.name) / "case.toml"
         file.write_text(text)
-        check = [os.environ["UNRACK"], "scenario", "--check", file]
+        check = [os.environ["UNRACK"], "scenario", "check", file]
         checked = subprocess.run(check, check=False, capture_output=True, text=True)
         self.assertEqual(checked.returncode, 2, f"{text}: {checked.stdout}")
         accepted, said = self.lint(file)
@@ -58,7 +58,7 @@ class Schema(unittest.TestCase):
     def test_a_scenario_in_full_is_accepted(self):
         for example in EXAMPLES:
             full = subprocess.run(
-                [os.environ["UNRACK"], "scenario", "--explain", example],
+                [os.environ["UNRACK"], "scenario", "explain", example],
                 check=True,
                 capture_output=True,
                 text=True,

@@ -17,7 +17,7 @@ _SELECTS = ("kind", "protocol", "cdf", "cdf_file", "pareto")
 
 
 class Scenario:
-    """A scenario: network, fabric, hosts, workload and faults, as `unrack scenario --explain` lists them.
+    """A scenario: network, fabric, hosts, workload and faults, as `unrack scenario explain` lists them.
 
     Made from a file (`Scenario("rack.toml")`), from text (`Scenario.from_toml(text)`) or from keywords, one for each
     section, whose values are those of the file:

@@ -3,7 +3,7 @@
 
 use unrack_rack::{Connects, RefusedTopology, Switches};
 
-/// Keys of the topology; their comments are what `unrack scenario --explain` prints.
+/// Keys of the topology; their comments are what `unrack scenario explain` prints.
 #[derive(Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Dragonfly {

@@ -14,7 +14,7 @@ pub struct GoBackN {
     network: PacketNetwork<Ends>,
 }
 
-/// Parameters; their comments are what `unrack scenario --explain` prints.
+/// Parameters; their comments are what `unrack scenario explain` prints.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {

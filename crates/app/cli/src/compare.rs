@@ -27,7 +27,7 @@ Examples:
   unrack compare --nodes 32 --rate 40Gbps --out runs/sort -- sort big.txt
   unrack compare --rack leaf-spine --scope rack --nodes 144 --rate 40Gbps --fabric pfabric,dctcp -- ./program
   unrack compare --budget 2m --repeat 5 -- ./program   as sure as two minutes allow
-  unrack compare --access lines -- ./program           loads and stores instead of page faults
+  unrack compare --access cxl -- ./program             loads and stores instead of page faults
 
 The program runs about 16 times: natively, once captured, at five delays well above the pager's own cost, \
 and at a few other local shares. It must not need a terminal, or change its input files. Its output goes to files in \
@@ -41,7 +41,7 @@ and what to do.";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Unit in which the program gets at far memory: `pages` by page faults, `lines` by loads and stores, or `both`
+    /// Unit in which the program accesses far memory: `pages` by page faults, `lines` (or `cxl`) by loads and stores, or `both`
     #[arg(long, value_name = "UNIT", default_value = "pages", value_parser = parse_access)]
     access: AccessUnit,
     /// Memory that stays local: a share of the program's footprint, or a size
@@ -68,8 +68,8 @@ pub(crate) struct Args {
     /// Pages or lines to simulate for each fabric, over all blades: of pages, from the middle of the run
     #[arg(long, value_name = "N", default_value_t = 300_000)]
     transfers: u64,
-    /// Rounds of runs: first one run at each injected delay, then each time one at the smallest and one at the
-    /// largest; there are 3 more native runs than rounds
+    /// Rounds of runs. The first round has one run at each injected delay; each further round has one at the smallest and one at
+    /// the largest delay. There are three more native runs than rounds
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
     #[arg(long, value_name = "TIME", value_parser = budget::parse, help = budget::HELP)]
@@ -80,7 +80,7 @@ pub(crate) struct Args {
     /// Run folder: created, or rewritten if it has the same command, local share, fabrics and rack
     #[arg(long, value_name = "DIR", default_value = "unrack-compare")]
     out: PathBuf,
-    /// Replace the run in that folder, whatever it is of
+    /// Replace the run in that folder, even if it has another command or other settings
     #[arg(long)]
     replace: bool,
     /// Print summary.json instead of the table
@@ -136,9 +136,9 @@ impl MemoryScope {
 fn parse_access(name: &str) -> Result<AccessUnit, String> {
     match name {
         "pages" => Ok(AccessUnit::Pages),
-        "lines" => Ok(AccessUnit::Lines),
+        "lines" | "cxl" => Ok(AccessUnit::Lines),
         "both" => Ok(AccessUnit::Both),
-        _ => Err(format!("no unit of access{}", hint(name, &["pages", "lines", "both"]))),
+        _ => Err(format!("no unit of access{}", hint(name, &["pages", "lines", "cxl", "both"]))),
     }
 }
 

@@ -2,13 +2,12 @@
 
 use crate::failure::Failure;
 use crate::stdout::print;
-use clap::{Arg, ArgAction, Command, CommandFactory};
+use clap::{Arg, ArgAction, Command};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
 /// Runs `unrack __definition`.
-pub(crate) fn main() -> Result<ExitCode, Failure> {
-    let mut command = crate::Cli::command();
+pub(crate) fn main(mut command: Command) -> Result<ExitCode, Failure> {
     command.build();
     let text = serde_json::to_string_pretty(&below(&command)).expect("JSON values are printed");
     print(&format!("{text}\n"))?;

@@ -159,7 +159,7 @@ fn guests() -> Checked {
 fn two_cores() -> Checked {
     match std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get) {
         1 => Err(
-            "client and server wait for each other on cores of their own, and this process may use one only"
+            "the client and the server each need a core while they wait for each other, and this process may use only one"
                 .into(),
         ),
         _ => Ok(None),

@@ -69,7 +69,7 @@ extern "C" fn aborted(_: libc::c_int) {
     for text in [
         b"unrack: out of memory: ".as_slice(),
         decimal(bytes, &mut digits),
-        b" bytes more were refused; lower what is asked for (unrack scenario --check says what a scenario takes), or \
+        b" bytes more were refused; lower what is asked for (unrack scenario check says what a scenario takes), or \
           raise the limit of memory (ulimit -v, a control group)\n",
     ] {
         // SAFETY: `write` is safe in a signal handler, and the bytes are those of a live slice.

@@ -73,7 +73,7 @@ enum Verb {
     /// Records a program's loads and stores, and measures this machine's caches
     #[command(after_help = lines::EXAMPLES)]
     Lines(lines::Args),
-    /// Checks the predicted slowdown by the kernel's own swap
+    /// Validates the predicted slowdown against the kernel's swap
     #[command(after_help = swap::EXAMPLES)]
     Swap(swap::Args),
     /// Runs a program with part of its memory remote
@@ -115,13 +115,13 @@ enum Verb {
     /// Prints the JSON Schema of scenarios, for editors
     #[command(after_help = schema::EXAMPLES)]
     Schema(schema::Args),
-    /// Compares two run folders, and says whether they differ by more than noise
+    /// Compares two run folders, and shows which differences exceed the noise
     #[command(after_help = diff::EXAMPLES)]
     Diff(diff::Args),
     /// Makes one HTML page from run folders
     #[command(after_help = report::EXAMPLES)]
     Report(report::Args),
-    /// Says which verbs can run on this machine, and what the others lack
+    /// Lists the verbs that can run on this machine, and the requirements that are missing for the others
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(doctor::Args),
     /// Opens the documentation
@@ -158,10 +158,12 @@ pub fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
     let verb = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli.verb,
-        Err(error) => match separator::missing(&error, &arguments) {
-            Some(failure) => return failure.tell(),
-            None => error.exit(),
-        },
+        Err(error) => {
+            match separator::missing(&error, &arguments, |tried| Cli::try_parse_from(tried).is_ok()) {
+                Some(failure) => return failure.tell(),
+                None => error.exit(),
+            }
+        }
     };
     let begun = match begin(&verb) {
         Ok(begun) => begun,
@@ -232,9 +234,9 @@ fn run_verb(verb: Verb, undo: Option<Undo>, seat: Option<&ProgramSeat>) -> Resul
         Verb::Report(args) => report::main(args),
         Verb::Doctor(args) => doctor::main(args),
         Verb::Docs(args) => docs::main(args),
-        Verb::Man(args) => man::main(args),
+        Verb::Man(args) => man::main(args, Cli::command()),
         Verb::Completions(args) => completions::main(args),
-        Verb::Definition => definition::main(),
+        Verb::Definition => definition::main(Cli::command()),
         Verb::Runs => runs::main(),
         Verb::Touch(args) => touch::main(args),
         Verb::TouchSwap(args) => args.main(),

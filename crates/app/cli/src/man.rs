@@ -1,7 +1,7 @@
 //! `unrack man`: manual pages, made from the help texts.
 
 use crate::failure::{Failure, say};
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_mangen::Man;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,10 +18,9 @@ pub(crate) struct Args {
 }
 
 /// Runs `unrack man`.
-pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args, mut command: Command) -> Result<ExitCode, Failure> {
     let failed = |why: std::io::Error| Failure::Failed(format!("{}: {why}", args.folder.display()));
     std::fs::create_dir_all(&args.folder).map_err(failed)?;
-    let mut command = crate::Cli::command();
     command.build();
     let written = write(&command, "unrack", &args.folder)?;
     say(&format!("wrote {written} pages to {}", args.folder.display()));

@@ -49,13 +49,13 @@ pub(crate) struct Args {
         default_value = "10Gbps,25Gbps,40Gbps,100Gbps,200Gbps"
     )]
     bandwidth: Vec<Rate>,
-    /// Rounds of runs: first one run at each injected delay, then each time one at the smallest and one at the
-    /// largest; there are 3 more native runs than rounds
+    /// Rounds of runs. The first round has one run at each injected delay; each further round has one at the smallest and one at
+    /// the largest delay. There are three more native runs than rounds
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
     #[arg(long, value_name = "TIME", value_parser = budget::parse, help = budget::HELP)]
     budget: Option<Time>,
-    /// Run folder: made, or continued if it is of the same command
+    /// Run folder: created, or continued if it has the same command
     #[arg(long, value_name = "DIR", default_value = "unrack-map")]
     out: PathBuf,
     /// Replace the run in that folder even if it is of another command

@@ -16,39 +16,77 @@ use unrack_sim::{Need, Setup};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  unrack scenario --check rack.toml
-  unrack scenario --explain rack.toml --set network.link.rate=400Gbps
-  unrack scenario --draw rack.toml > rack.svg
+  unrack scenario check rack.toml
+  unrack scenario explain rack.toml --set network.link.rate=400Gbps
+  unrack scenario draw rack.toml > rack.svg
 
 Errors are shown with their line, and end with status 2; a scenario that needs more memory than there is ends with \
 3. \
---check says how much memory a run will take, and also reads the files that the \
-scenario names. The output of --explain is itself a scenario, with every default; keys and tables without a value \
-are comments that say what they mean.";
+`check` estimates the memory of a run, and also reads the files that the \
+scenario names. The output of `explain` is itself a scenario, with every default; keys and tables without a value \
+are comments that explain them.";
 
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
-    /// Check whether this scenario can be run
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["explain", "draw"])]
-    check: Option<PathBuf>,
-    /// Print this scenario with every value and its origin
-    #[arg(long, value_name = "FILE", conflicts_with = "draw")]
-    explain: Option<PathBuf>,
-    /// Print a picture of its network as SVG
-    #[arg(long, value_name = "FILE")]
-    draw: Option<PathBuf>,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Checks whether a scenario can be run, and estimates the memory of the run
+    Check(Given),
+    /// Prints a scenario with every value and its origin
+    Explain(Given),
+    /// Prints a picture of the scenario's network as SVG
+    Draw(Given),
+}
+
+#[derive(clap::Args)]
+struct Given {
+    /// The scenario file, or - for standard input
+    #[arg(value_name = "SCENARIO")]
+    file: PathBuf,
     /// Replace a value of the file
     #[arg(long, value_name = "KEY=VALUE", add = ArgValueCompleter::new(completions::settings))]
     set: Vec<String>,
 }
 
+/// The verbs as the flags that they were before, for scripts that still use them.
+#[derive(clap::Args)]
+struct Flags {
+    #[arg(long, hide = true, value_name = "FILE", conflicts_with_all = ["explain", "draw"])]
+    check: Option<PathBuf>,
+    #[arg(long, hide = true, value_name = "FILE", conflicts_with = "draw")]
+    explain: Option<PathBuf>,
+    #[arg(long, hide = true, value_name = "FILE")]
+    draw: Option<PathBuf>,
+    #[arg(long, hide = true, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+impl Flags {
+    /// Returns the verb that the flags name.
+    fn verb(self) -> Option<Verb> {
+        let Flags { check, explain, draw, set } = self;
+        let given = |file| Given { file, set: set.clone() };
+        let explain = || explain.map(|file| Verb::Explain(given(file)));
+        check.map(|file| Verb::Check(given(file))).or_else(explain).or_else(|| draw.map(|file| Verb::Draw(given(file))))
+    }
+}
+
 /// Runs `unrack scenario`.
 pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
-    let text = match (&args.check, &args.explain, &args.draw) {
-        (Some(file), ..) => check(file, &args.set)?,
-        (_, Some(file), _) => load(file, &args.set)?.0.explain(),
-        (.., Some(file)) => draw(file, &args.set)?,
-        (None, None, None) => return Err(Failure::Usage("give --check, --explain or --draw".into())),
+    let Some(verb) = args.verb.or_else(|| args.flags.verb()) else {
+        return Err(Failure::Usage("give a verb: check, explain or draw".into()));
+    };
+    let text = match verb {
+        Verb::Check(Given { file, set }) => check(&file, &set)?,
+        Verb::Explain(Given { file, set }) => load(&file, &set)?.0.explain(),
+        Verb::Draw(Given { file, set }) => draw(&file, &set)?,
     };
     print(&text)?;
     Ok(ExitCode::SUCCESS)

@@ -11,7 +11,7 @@ Examples:
 
 Editors that use taplo or another TOML language server complete and check scenarios by it; a first line
   #:schema ./unrack.schema.json
-in a scenario names it. It says which keys there are, of which type; `unrack scenario --check` checks the rest.";
+in a scenario names it. It says which keys there are, of which type; `unrack scenario check` checks the rest.";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {}

@@ -1,12 +1,15 @@
 //! A missing separator: `unrack run ls` for `unrack run -- ls`.
 
-use crate::{Cli, failure::Failure};
-use clap::Parser;
+use crate::failure::Failure;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use std::ffi::{OsStr, OsString};
 
-/// Suggests the intended command, if a `--` before the word that `error` is about makes the arguments valid.
-pub(crate) fn missing(error: &Error, arguments: &[OsString]) -> Option<Failure> {
+/// Suggests the intended command, if `is_valid` accepts the arguments with a `--` before the word that `error` is about.
+pub(crate) fn missing(
+    error: &Error,
+    arguments: &[OsString],
+    is_valid: impl Fn(&[OsString]) -> bool,
+) -> Option<Failure> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
     if error.kind() != ErrorKind::UnknownArgument || word.starts_with('-') {
         return None;
@@ -14,7 +17,7 @@ pub(crate) fn missing(error: &Error, arguments: &[OsString]) -> Option<Failure> 
     let at = |n: &usize| arguments[*n] == OsStr::new(word);
     let with_separator = |n: usize| [&arguments[..n], &["--".into()], &arguments[n..]].concat();
     let mut tried = (2..arguments.len()).filter(at).map(with_separator);
-    let meant = tried.find(|arguments| Cli::try_parse_from(arguments).is_ok())?;
+    let meant = tried.find(|arguments| is_valid(arguments))?;
     let shown: Vec<String> = meant.iter().skip(1).map(|word| quoted(&word.to_string_lossy())).collect();
     Some(Failure::Usage(format!(
         "`{word}` is no option; a program comes after `--`: did you mean `unrack {}`?",

@@ -75,7 +75,7 @@ pub(crate) fn map(map: &SlowdownMap) -> String {
         sentences.push(format!("At {latency} and {bandwidth}, {} would be {stated}.", program(&map.command)));
     }
     if let Some(why) = map.locals.iter().find_map(|local| local.withheld.as_ref()) {
-        sentences.push(format!("What it would be with {} is withheld: {why}.", listed(&withheld)));
+        sentences.push(format!("The answer for {} is withheld: {why}.", listed(&withheld)));
     }
     sentences.join(" ")
 }

@@ -107,7 +107,7 @@ pub(crate) fn withheld_fabrics(c: &Comparison) -> Option<String> {
         .filter_map(|f| Some((f.fabric.clone(), f.withheld.as_ref()?)))
         .unzip();
     let why = why.first()?;
-    Some(format!("What it would be on {} is withheld: {why}.", listed(&names)))
+    Some(format!("The answer for {} is withheld: {why}.", listed(&names)))
 }
 
 fn us(value: f64) -> String {

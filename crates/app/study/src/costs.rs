@@ -6,7 +6,7 @@
 
 use crate::error::StudyError;
 use crate::figure::{Compared, number};
-use crate::file::{Figure, Study};
+use crate::file::{Direct, Figure, Study};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use unrack_units::{Rate, Time};
@@ -33,14 +33,6 @@ pub struct Messages {
     pub small: f64,
     #[serde(rename = "1024")]
     pub large: f64,
-}
-
-/// Figure that a machine gives directly, beside a simulated one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Direct {
-    /// Time of a message of 1 KiB by reference over that through the kernel's TCP.
-    ReferenceOverValue,
 }
 
 /// Most bytes of the file.
@@ -134,8 +126,8 @@ impl MeasuredCosts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file::StudyScale;
     use crate::grid::points;
-    use crate::run::StudyScale;
 
     const TEXT: &str = r#"{"machine": "a test", "by_value_ns": {"64": 8000.0, "1024": 10000.0},
         "by_reference_ns": {"64": 300.0, "1024": 500.0}, "copy_bytes_per_s": 10e9}"#;

@@ -1,10 +1,10 @@
 //! Comparison of a published figure with ours, with a verdict and a sentence.
 
 use crate::computed::Computed;
-use crate::file::{Figure, Kind, Published, Relation, Select, Study, Take};
+use crate::file::{Figure, Kind, Published, Relation, Select, Study, StudyScale, Take};
 use crate::grid::{StudyPoint, points};
 use crate::programs::withheld;
-use crate::run::{Measured, StudyResults, StudyScale};
+use crate::run::{Measured, StudyResults};
 use serde::Serialize;
 use std::collections::BTreeMap;
 

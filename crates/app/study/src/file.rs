@@ -1,7 +1,6 @@
 //! Contents of a study's file.
 
 use crate::asked::Sizes;
-use crate::costs::Direct;
 use crate::error::StudyError;
 use crate::programs::StudyProgram;
 use serde::Deserialize;
@@ -99,6 +98,14 @@ impl AxisValue {
             AxisValue::Word(name) | AxisValue::Named { name, .. } => name,
         }
     }
+}
+
+/// Amount of simulation in a run of studies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StudyScale {
+    Full,
+    /// Fewer points and messages, for a run of seconds.
+    Quick,
 }
 
 /// Differences of a quick run.
@@ -218,6 +225,14 @@ pub enum Take {
     Mean,
     /// The least and the most.
     Range,
+}
+
+/// Figure that a machine gives directly, beside a simulated one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direct {
+    /// Time of a message of 1 KiB by reference over that through the kernel's TCP.
+    ReferenceOverValue,
 }
 
 /// A chart: one line per fabric.

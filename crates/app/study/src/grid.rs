@@ -2,8 +2,7 @@
 
 use crate::asked::Asked;
 use crate::error::StudyError;
-use crate::file::{AxisValue, Grid, GridAxis, Study};
-use crate::run::StudyScale;
+use crate::file::{AxisValue, Grid, GridAxis, Study, StudyScale};
 use std::collections::BTreeMap;
 use unrack_rack::{Overrides, Scenario, ValidScenario};
 use unrack_sim::scenario::check_margins;

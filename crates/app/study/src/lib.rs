@@ -37,8 +37,8 @@ pub mod run;
 
 pub use error::StudyError;
 pub use figure::{Compared, Verdict};
-pub use file::Study;
-pub use run::{Measured, StudyResults, StudyScale};
+pub use file::{Study, StudyScale};
+pub use run::{Measured, StudyResults};
 
 /// Studies that come with the program: name and file.
 const FILES: [(&str, &str); 32] = [

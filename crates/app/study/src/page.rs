@@ -43,7 +43,7 @@ fn simulated() -> String {
     format!(
         "# Studies\n\n\
          What papers published, beside what is measured here. Written by `unrack study run all` (`make studies`), \
-         unrack {}; the files in [studies/](../../studies) say what is run. Means are over all messages, and each \
+         unrack {}; the files in [studies/](../../studies) define the runs. Means are over all messages, and each \
          message's time is over that of the same message alone on the same fabric, unless a figure says \
          otherwise.\n\n\
          `exact` must be met to the digit given, `bound` is a limit to keep, `shape` is a ratio or an order that \
@@ -61,7 +61,7 @@ fn measured(machine: &str) -> String {
     format!(
         "# Measured studies\n\n\
          What papers published, beside what one machine gave: {machine}. Written by `unrack study run` with the names below, unrack {}; \
-         the files in [studies/](../../studies) say what is run. Behind a value is its 95 % interval, where there is one.\n\n\
+         the files in [studies/](../../studies) define the runs. Behind a value is its 95 % interval, where there is one.\n\n\
          `shape` is a ratio, an order or a limit that should come out, `context` what cannot be missed, since conditions differ too much or the \
          paper does not state it. A verdict in bold is one that did not come out. What is simulated only is on \
          [the page of all studies](studies.md).\n",

@@ -2,7 +2,7 @@
 //! ([`unrack_grid`]).
 
 use crate::error::StudyError;
-use crate::file::Study;
+use crate::file::{Study, StudyScale};
 use crate::grid::{LONGEST, ReadyPoint, points};
 use crate::programs::ProgramFound;
 use serde::Serialize;
@@ -12,14 +12,6 @@ use unrack_grid::{GridWatch, Point, PointProgress};
 use unrack_record::KeptPoints;
 use unrack_sim::run::Ending;
 use unrack_sim::scenario::excluded;
-
-/// Amount of simulation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StudyScale {
-    Full,
-    /// Fewer points and messages, for a run of seconds.
-    Quick,
-}
 
 /// Results of one point.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -169,7 +169,7 @@ impl TryFrom<StatedFields> for Stated {
         match (low, withheld) {
             (Some(low), _) => Ok(Stated::Known(Interval { value, low, high })),
             (None, Some(withheld)) => Ok(Stated::Withheld { withheld }),
-            (None, None) => Err("a number has `low`, or says why it is `withheld`"),
+            (None, None) => Err("a number has either `low` or `withheld` with a reason"),
         }
     }
 }

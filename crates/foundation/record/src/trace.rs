@@ -73,7 +73,7 @@ impl TableKind for Row {
                 Err(format!("a trace is sorted by time, but `t_ns` {} follows {before}", row.t_ns))
             }
             _ if row.kind == Kind::WriteBack && row.wait_ns != 0 => {
-                Err(format!("nobody waits for a write-back, but `wait_ns` is {}", row.wait_ns))
+                Err(format!("no thread waits for a write-back, but `wait_ns` is {}", row.wait_ns))
             }
             _ => Ok(()),
         }

@@ -9,13 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Crates that still have larger circles, with the modules of each circle.
-const KNOWN: &[(&str, &[usize])] = &[
-    ("app/cli", &[4, 4, 4]),
-    ("app/report", &[6]),
-    ("app/study", &[31]),
-    ("tools/programs", &[10]),
-    ("tools/stress", &[10]),
-];
+const KNOWN: &[(&str, &[usize])] = &[];
 /// Types whose methods still are in more files, with their number.
 const SPREAD: &[(&str, &str, usize)] = &[
     ("live/torus", "node::Node", 8),

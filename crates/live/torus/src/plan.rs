@@ -75,7 +75,7 @@ impl TorusPlan {
         let buffer = match network.switch.buffer {
             BufferSize::Limited(size) if size <= MOST_BUFFER => size.get(),
             _ => {
-                let rule = format!("a live link holds at most {MOST_BUFFER}: say how much, such as \"1MiB\"");
+                let rule = format!("a live link holds at most {MOST_BUFFER}: give a size, such as \"1MiB\"");
                 return refuse("network.switch.buffer", &rule);
             }
         };

@@ -48,7 +48,7 @@ impl LocalMemory {
             }
             false => format!("clearly more than {} stayed local", size(limit.get())),
         };
-        let text = format!("what was to be remote was not: {stayed}, {cause}; do not conclude from this run");
+        let text = format!("memory that should have been remote stayed local: {stayed}, {cause}; do not draw conclusions from this run");
         Some(Warning::new(NOT_AWAY, text))
     }
 

@@ -70,7 +70,7 @@ impl Failure {
     }
 
     pub(crate) fn panicked() -> Failure {
-        Failure::new(Status::Internal, "a fault of this library: it panicked, and said why on standard error")
+        Failure::new(Status::Internal, "a bug in this library: it panicked; the reason is on standard error")
     }
 }
 

@@ -30,7 +30,7 @@ pub struct TopologyKind {
 
 /// Keys of a topology that another crate adds: they say how nodes and switches are connected.
 ///
-/// The documentation of the fields is the help of `unrack scenario --explain`.
+/// The documentation of the fields is the help of `unrack scenario explain`.
 pub trait Connects: DeserializeOwned + Serialize + JsonSchema {
     /// Name in scenarios.
     const NAME: &'static str;

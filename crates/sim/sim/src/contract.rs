@@ -23,7 +23,7 @@ pub trait Registered: Fabric + Sized + 'static {
     const COST: Cost;
     /// Format of its packets in captures.
     const WIRE: WireFormat = WireFormat::Plain { fabric: Self::PROTOCOL.name() };
-    /// Parameters beside `fabric.protocol`. Their documentation is the help of `unrack scenario --explain`, and
+    /// Parameters beside `fabric.protocol`. Their documentation is the help of `unrack scenario explain`, and
     /// `#[serde(default, deny_unknown_fields)]` gives the defaults.
     type Params: Default + Clone + Debug + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static;
 

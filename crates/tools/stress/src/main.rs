@@ -15,7 +15,7 @@ mod touch;
 mod worker;
 
 use clap::{Args, Parser, Subcommand};
-use ops::{OPS, Op};
+use ops::OPS;
 use shared::Shared;
 use std::collections::BTreeMap;
 use std::process::ExitCode;

@@ -2,7 +2,6 @@
 
 use crate::heap::Heap;
 use crate::model::Rng;
-use crate::ops::Op;
 use crate::region::Region;
 use crate::shared::Shared;
 use crate::story;
@@ -17,6 +16,16 @@ const MOST_REGIONS: usize = 48;
 
 /// Operations between two checks of everything.
 const FULL_CHECK_EVERY: usize = 256;
+
+/// An operation of the stress.
+pub(crate) struct Op {
+    pub name: &'static str,
+    /// Relative frequency: the chance of an operation is its weight over the sum of all.
+    pub weight: usize,
+    /// True if the operation is picked when no operations are named.
+    pub usual: bool,
+    pub run: fn(&mut Worker),
+}
 
 /// Condition that ends a worker.
 #[derive(Clone, Copy)]

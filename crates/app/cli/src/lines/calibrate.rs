@@ -10,7 +10,7 @@ pub(crate) struct Args {
     /// Print JSON instead of the table
     #[arg(long)]
     json: bool,
-    /// Take what was measured since this machine started, if anything was
+    /// Use the measurement that was kept since this machine started, if there is one
     #[arg(long)]
     kept: bool,
 }

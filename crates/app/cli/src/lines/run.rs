@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// Seed of the sample
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Do not run the program natively first: no native time then checks what the model says of it
+    /// Do not run the program natively first; the model's time is then not checked against a native run
     #[arg(long)]
     once: bool,
     /// The program and its arguments

@@ -19,10 +19,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(clap::Args)]
 pub(super) struct Bench {
-    /// Node to measure, at a loopback address; without one, a node of this process
+    /// Node to measure, at a loopback address; by default, one that this command starts
     #[arg(value_name = "ADDRESS:PORT")]
     node: Option<SocketAddrV4>,
-    /// Pages that are asked for together
+    /// Pages in one batch of requests
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=64))]
     together: u16,
     /// Pages to read in each way

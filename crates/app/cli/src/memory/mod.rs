@@ -37,7 +37,7 @@ pub(crate) struct Args {
 enum Verb {
     /// Holds pages for the programs that connect
     Serve(Serve),
-    /// Measures latency and rate of a node, by the way in which pages are asked for
+    /// Measures latency and rate of a memory node for single, concurrent and batched requests
     Bench(bench::Bench),
 }
 
@@ -53,11 +53,11 @@ struct Serve {
     /// Memory for all programs together
     #[arg(long, value_name = "SIZE")]
     capacity: Bytes,
-    /// Maximum memory of one client with all its processes: a share or a size. A client is a key, without keys an
-    /// address, on a Unix socket a user. Half leaves room for another client
+    /// Maximum memory of one client with all its processes: a share or a size. A client is one key; without keys it is one address,
+    /// or one user on a Unix socket. The default leaves room for another client
     #[arg(long, value_name = "SHARE", default_value = unrack_node::node::USUAL_SHARE)]
     per_client: Share,
-    /// Free the memory of a client after this time of silence, when it is stopped or cut off; 0s waits for ever
+    /// Free the memory of a client that was silent for this time because it is stopped or cut off; 0s waits for ever
     #[arg(long, value_name = "TIME", default_value = "60s")]
     silence: Time,
     #[command(flatten)]

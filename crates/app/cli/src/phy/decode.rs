@@ -1,6 +1,6 @@
 //! `unrack phy decode`: the frames and messages in a list of blocks.
 
-use super::Input;
+use super::input::Input;
 use crate::failure::Failure;
 use crate::stdout::print;
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ pub(super) struct Args {
     /// The payloads are scrambled, as they are on the line
     #[arg(long)]
     scrambled: bool,
-    /// Memory went first, instead of taking turns with a frame
+    /// Memory messages had priority, instead of taking turns with a frame
     #[arg(long)]
     strict: bool,
 }

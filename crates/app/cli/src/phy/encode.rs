@@ -1,6 +1,6 @@
 //! `unrack phy encode`: the blocks of frames and messages.
 
-use super::Input;
+use super::input::Input;
 use crate::failure::Failure;
 use crate::stdout::print;
 use std::fmt::Write;

@@ -16,8 +16,8 @@ pub(super) struct Args {
     /// could still write, it would write into what others have by then
     #[arg(value_name = "HOST")]
     host: u32,
-    /// Declare it ended although its heartbeat moves: its manager ends its programs, and until then they may write into what
-    /// others have
+    /// Declare it dead although its heartbeat moves: its manager then ends its programs, which may write into reused sections until
+    /// they have ended
     #[arg(long)]
     force: bool,
     /// Socket of the pool of this host [default: unrack/pool.sock in $XDG_RUNTIME_DIR]
@@ -39,6 +39,6 @@ pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
             declared => break declared?,
         }
     }
-    say(&format!("host {} is declared ended: what it had is free", args.host));
+    say(&format!("host {} is declared dead; its sections are free", args.host));
     Ok(ExitCode::SUCCESS)
 }

@@ -28,7 +28,7 @@ pub(super) struct Args {
     /// Bytes of the queue area of each pair of programs
     #[arg(long, value_name = "SIZE", default_value = "64KiB")]
     queue: Bytes,
-    /// Format devices that a host seems to serve, too
+    /// Format the devices even if a host seems to serve them
     #[arg(long)]
     force: bool,
     /// Print what was formatted as one JSON object

@@ -45,7 +45,7 @@ enum Verb {
     Serve(serve::Args),
     /// Prepares devices for hosts that share them
     Format(format::Args),
-    /// Declares that a host has ended, so that what it had is free
+    /// Declares that a host is dead, which frees its sections
     Fence(fence::Args),
     /// Lists the contents of a pool
     Ls(ls::Args),

@@ -21,8 +21,8 @@ pub(super) struct Args {
     /// Socket to which programs connect [default: unrack/pool.sock in $XDG_RUNTIME_DIR]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Memory for all programs together, in whole sections of 2MiB; as much must be free now [default: that of an
-    /// earlier pool that programs still use; else 1GiB, or half of the free memory if that is less]
+    /// Memory for all programs together, in sections of 2MiB; this much must be free at the start [default: that of an earlier pool
+    /// that programs still use; else 1GiB, or half of the free memory if that is less]
     #[arg(long, value_name = "SIZE")]
     capacity: Option<Bytes>,
     /// Maximum memory of one client: a size or a share. A client is a process with all its connections, or all
@@ -38,17 +38,17 @@ pub(super) struct Args {
     #[arg(long, value_name = "PATHS", requires = "host",
           conflicts_with_all = ["backing", "capacity", "interleave", "memory", "queue"])]
     device: Option<String>,
-    /// Number of this host among those that share the devices; each kernel has one of its own
+    /// Number of this host; each kernel that shares the devices needs a different one
     #[arg(long, value_name = "N", requires = "device")]
     host: Option<u32>,
     /// Name of this host, for people who look [default: the kernel's]
     #[arg(long, value_name = "NAME", requires = "device")]
     host_name: Option<String>,
-    /// Time for which another host may show nothing before calls to it end [default: 3s]
+    /// Time without a heartbeat of another host after which calls to it end [default: 3s]
     #[arg(long, value_name = "TIME", requires = "device")]
     silence: Option<Time>,
-    /// Doorbell by which hosts wake each other's programs: the folder in /sys/bus/pci/devices of an ivshmem-doorbell
-    /// that is bound to vfio-pci, or a link to it [default: programs look for each other by themselves]
+    /// Doorbell by which hosts wake each other's programs: the folder in /sys/bus/pci/devices of an ivshmem-doorbell that is bound
+    /// to vfio-pci, or a link to it [default: programs look for each other by themselves]
     #[arg(long, value_name = "PATH", requires = "device")]
     doorbell: Option<PathBuf>,
     /// Bytes placed on one of several devices before the next

@@ -1,6 +1,6 @@
 //! Racks without switches: a process of nodes that `up` leaves behind.
 
-use super::Among;
+use super::options::Among;
 use crate::failure::{Failure, say};
 use crate::scenario;
 use crate::stdout::print;

@@ -1,6 +1,6 @@
 //! Racks of virtual machines: a process that `up` leaves behind, which has a guest of QEMU for each host.
 
-use super::Place;
+use super::options::Place;
 use crate::failure::{Failure, say};
 use crate::stdout::print;
 use std::ffi::OsString;

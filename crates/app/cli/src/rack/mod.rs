@@ -3,23 +3,22 @@
 
 mod direct;
 mod guests;
+mod options;
 mod run;
 
 use crate::completions;
 use crate::failure::{Failure, say};
 use crate::stdout::print;
 use clap_complete::engine::ArgValueCompleter;
-use std::net::SocketAddr;
+use options::{Among, Place};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use unrack_guests::{GuestRack, GuestSeat, HostChange};
-use unrack_keys::datagram::SharedKey;
 use unrack_live::Error;
 use unrack_namespaces::{NamespaceHost, Rack};
 use unrack_rack::Scenario;
 use unrack_socket::broker::SharingHost;
-use unrack_torus::Machines;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -73,7 +72,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Builds the racks of a scenario
+    /// Builds the racks of a scenario on this machine
     Up {
         /// The scenario file
         scenario: PathBuf,
@@ -91,10 +90,10 @@ enum Verb {
     Exec {
         /// Number or name of the host
         host: String,
-        /// Leave its TCP sockets as they are
+        /// Leave the program's TCP sockets unchanged
         #[arg(long)]
         tcp: bool,
-        /// Pass bytes between hosts of a rack by reference, if both programs were started so (see `unrack sockets`)
+        /// Pass bytes between hosts of a rack by reference, if both programs were started with this option (see `unrack sockets`)
         #[arg(long)]
         sockets: bool,
         #[command(flatten)]
@@ -120,7 +119,7 @@ enum Verb {
     Kill(Changed),
     /// Stops the processors of a virtual machine, as if it hung
     Stop(Changed),
-    /// Lets a stopped virtual machine go on
+    /// Continues a stopped virtual machine
     Cont(Changed),
     /// Boots a virtual machine that is down
     Boot(Changed),
@@ -150,85 +149,6 @@ struct Changed {
     host: String,
     #[command(flatten)]
     place: Place,
-}
-
-/// Placement of the nodes of a torus or mesh.
-#[derive(clap::Args)]
-struct Among {
-    /// UDP addresses of the machines that share the nodes, in the same order for all: 10.0.0.1:7000,10.0.0.2:7000
-    #[arg(long, value_name = "IP:PORT,...", value_delimiter = ',', requires = "here")]
-    machines: Vec<SocketAddr>,
-    /// Number of this machine among them, from 0
-    #[arg(long, value_name = "N", requires = "machines")]
-    here: Option<usize>,
-    /// Key that all machines share, which authenticates datagrams: see `unrack keys shared`
-    #[arg(long, value_name = "FILE", requires = "machines", conflicts_with = "insecure")]
-    key: Option<PathBuf>,
-    /// Accept datagrams from beyond loopback without a key
-    #[arg(long, requires = "machines")]
-    insecure: bool,
-    /// Network device of this machine behind a node, such as 0=tap0; may be repeated
-    #[arg(long = "gateway", value_name = "NODE=DEVICE", value_parser = gateway, conflicts_with = "machines")]
-    gateways: Vec<(u32, String)>,
-}
-
-fn gateway(text: &str) -> Result<(u32, String), String> {
-    let parts =
-        text.split_once('=').and_then(|(node, device)| Some((node.parse().ok()?, device.to_string())));
-    parts.ok_or_else(|| "expected a node's number and a device's name, such as 0=tap0".to_string())
-}
-
-impl Among {
-    fn machines(&self) -> Result<Option<Machines>, Failure> {
-        let Some(here) = self.here else { return Ok(None) };
-        let key = self.key.as_deref().map(SharedKey::load).transpose()?;
-        Ok(Some(Machines::new(self.machines.clone(), here)?.protect(key, self.insecure)?))
-    }
-
-    /// Refuses these options: the scenario is of another kind.
-    fn check_absent(&self) -> Result<(), Failure> {
-        match self.here.is_some() || !self.gateways.is_empty() {
-            true => Err(Failure::Usage(
-                "--machines and --gateway need a torus, mesh or graph: leave them out, or name another scenario".into(),
-            )),
-            false => Ok(()),
-        }
-    }
-
-    /// Returns these options as arguments.
-    fn arguments(&self) -> Vec<String> {
-        let gateway = |(node, device): &(u32, String)| format!("--gateway={node}={device}");
-        let Some(here) = self.here else { return self.gateways.iter().map(gateway).collect() };
-        let machines: Vec<String> = self.machines.iter().map(SocketAddr::to_string).collect();
-        let mut all = vec!["--machines".into(), machines.join(","), "--here".into(), here.to_string()];
-        let key = self.key.as_ref().and_then(|path| std::path::absolute(path).ok());
-        all.extend(key.map(|path| format!("--key={}", path.display())));
-        all.extend(self.insecure.then(|| "--insecure".to_string()));
-        all
-    }
-}
-
-#[derive(clap::Args)]
-struct Place {
-    /// Folder for the state of these racks [default: /run/unrack-rack, or in $XDG_RUNTIME_DIR or /tmp if you are not
-    /// root]
-    #[arg(long, value_name = "DIR")]
-    state: Option<PathBuf>,
-}
-
-impl Place {
-    fn folder(&self) -> PathBuf {
-        let user = rustix::process::geteuid();
-        self.state.clone().unwrap_or_else(|| match std::env::var_os("XDG_RUNTIME_DIR") {
-            _ if user.is_root() => "/run/unrack-rack".into(),
-            Some(folder) => Path::new(&folder).join("unrack-rack"),
-            None => format!("/tmp/unrack-rack-{}", user.as_raw()).into(),
-        })
-    }
-
-    fn rack(&self) -> Result<Rack, Failure> {
-        Ok(Rack::at(&self.folder())?)
-    }
 }
 
 const LIBRARY: &str = "libunrack_mptcp.so";
@@ -332,7 +252,7 @@ pub(crate) fn library() -> Result<PathBuf, String> {
     let places = [folder.join(LIBRARY), folder.join("../lib/unrack").join(LIBRARY)];
     places.into_iter().find(|place| place.is_file()).ok_or_else(|| {
         format!(
-            "{LIBRARY} is not in {}: build the whole workspace, or say --tcp to leave sockets as they are",
+            "{LIBRARY} is not in {}: build the whole workspace, or give --tcp to leave sockets unchanged",
             folder.display()
         )
     })

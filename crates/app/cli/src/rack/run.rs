@@ -1,7 +1,7 @@
 //! `unrack rack run`: a scenario's flows through a rack that is up, with the figures of a simulation.
 
-use super::Place;
 use super::direct::{self, Loaded};
+use super::options::Place;
 use crate::completions;
 use crate::failure::{Failure, say};
 use crate::folder;

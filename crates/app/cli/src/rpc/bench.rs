@@ -30,7 +30,7 @@ rows `not touched`. Times are of whole calls; with a window, from the request un
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Bytes of requests and of answers
+    /// Bytes of each request and of each answer
     #[arg(
         long,
         value_name = "SIZES",
@@ -38,7 +38,7 @@ pub(super) struct Args {
         default_value = "64B,512B,4KiB,32KiB,256KiB,2MiB"
     )]
     sizes: Vec<Bytes>,
-    /// Calls under way besides the one that is waited for
+    /// Calls in flight besides the one that the client waits for
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "0,1,4,16",
           value_parser = clap::value_parser!(u16).range(..=255))]
     windows: Vec<u16>,
@@ -52,13 +52,13 @@ pub(super) struct Args {
     /// Access to memory: coherent, incoherent (lines are flushed), or model (for tests)
     #[arg(long, value_name = "MODE", default_value = "coherent", value_parser = mode)]
     memory: MemoryKind,
-    /// Way in which both sides wait: spin, adaptive or sleep. Rates are always measured with adaptive
+    /// How client and server wait: spin, adaptive or sleep. Rates are always measured with adaptive
     #[arg(long, value_name = "HOW", default_value = "spin")]
     waiting: Waiting,
-    /// Time for each figure; ten times as long for processor time
+    /// Time for each figure; measurements of processor time take ten times as long
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     time: Time,
-    /// Rounds of each figure: percentiles are over all rounds, calls per second are the median round's
+    /// Rounds of each figure: percentiles are over all rounds, calls per second are those of the median round
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
     /// Memory of the pool

@@ -63,7 +63,7 @@ pub(crate) struct Args {
     /// Seed of these draws
     #[arg(long, default_value_t = 1, requires = "completions")]
     seed: u64,
-    /// Keep remote pages at this memory node (see `unrack memory serve`): ADDRESS:PORT, or a socket's path
+    /// Keep remote pages at this memory node (see `unrack memory serve`): ADDRESS:PORT, or the path of a socket
     #[arg(long, value_name = "NODE", conflicts_with = "completions")]
     remote: Option<MemoryNode>,
     #[command(flatten)]
@@ -78,28 +78,28 @@ pub(crate) struct Args {
     /// Write all counts to this file (JSON)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Handle faults in the faulting thread: faster, but ends programs that it cannot keep correct
+    /// Handle faults in the faulting thread: faster, but Unrack ends a program that it cannot keep correct in this mode
     #[arg(long, conflicts_with = "remote")]
     fast: bool,
-    /// Fetch up to N pages ahead (0 to 64) along the steps that a thread's faults show. Threads wait less; the trace of
-    /// `--capture` would not tell who waited for whom
+    /// Fetch up to N pages ahead (0 to 64) along the strides that a thread's faults show. Threads wait less, but `--capture` could
+    /// not attribute the waits to threads
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=64),
           conflicts_with_all = ["fast", "capture", "pid"])]
     read_ahead: u32,
-    /// Time that processes which CMD leaves behind may go on, before they are ended [default: 500ms]
+    /// Time that background processes of CMD may continue after CMD has ended [default: 500ms]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     grace: Option<Duration>,
-    /// Footprint of which the share of --local is, instead of measuring it by a native run: for services, which do not end,
-    /// and for programs that may not run twice
+    /// Footprint to which a share in --local refers. Unrack then does not measure it by a native run: for services, which do not
+    /// end, and for programs that must not run twice
     #[arg(long, value_name = "SIZE", conflicts_with_all = ["pid", "no_cache"])]
     footprint: Option<Bytes>,
     /// Measure the footprint again
     #[arg(long)]
     no_cache: bool,
-    /// Take memory from this process, which runs already, instead of starting a program, and give it back in the end
+    /// Take memory from this running process instead of starting a program, and give it back in the end
     #[arg(long, value_name = "PID", conflicts_with_all = ["command", "fast", "capture", "remote", "grace", "no_cache"])]
     pub(crate) pid: Option<u32>,
-    /// With --pid: take memory also from the processes that it has started before
+    /// With --pid: take memory also from the processes that it started earlier
     #[arg(long, requires = "pid")]
     tree: bool,
     /// Time after which memory is given back [default: when unrack is asked to end, or the process ends]

@@ -15,8 +15,7 @@ pub(super) struct Place {
     /// Socket of the broker [default: unrack/sockets.sock in $XDG_RUNTIME_DIR]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Memory for all connections together, 10MiB each, of which little is ever touched [default: half of the free
-    /// memory]
+    /// Memory for all connections together: 10MiB each, of which connections touch little [default: half of the free memory]
     #[arg(long, value_name = "SIZE", conflicts_with = "pool")]
     capacity: Option<Bytes>,
     /// Take the memory from the pool that is served at this socket

@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// Print what was carried as one JSON object on stdout; the program's own output goes to stderr
     #[arg(long)]
     json: bool,
-    /// Calls after which a connection changes over [default: 16]
+    /// Calls after which a connection passes its bytes by reference [default: 16]
     #[arg(long, value_name = "N")]
     after: Option<u32>,
     /// The program and its arguments
@@ -51,7 +51,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Brings together the ends of connections, until SIGINT or SIGTERM
+    /// Connects the ends of connections to each other, until SIGINT or SIGTERM
     Serve(broker::Place),
 }
 

@@ -55,13 +55,13 @@ enum Verb {
 
 #[derive(clap::Args)]
 struct Run {
-    /// Studies as `unrack study list` names them, or `all` except those that measure this machine
+    /// Studies as `unrack study list` names them, or `all` for all that do not measure this machine
     #[arg(required = true, value_name = "NAME|all", add = ArgValueCompleter::new(completions::studies))]
     names: Vec<String>,
-    /// Run fewer points and messages: seconds
+    /// Run fewer points and messages, which takes seconds
     #[arg(long)]
     quick: bool,
-    /// Simulate studies that take a machine's costs a second time, with those that `bench/sockets.sh --costs FILE` measured
+    /// Simulate studies that use a machine's costs a second time, with the costs that `bench/sockets.sh --costs FILE` measured
     #[arg(long, value_name = "FILE")]
     costs: Option<PathBuf>,
     /// Print one JSON object

@@ -39,12 +39,12 @@ pub(crate) struct Args {
     /// Device to swap to: zram, or a folder for a file to swap to
     #[arg(long, value_name = "zram|FOLDER", default_value = "zram")]
     device: SwapDevice,
-    /// Rounds of runs: as many under swap, and one more; of the others as in `unrack compare`
+    /// Rounds of runs: the program runs once more than this under swap; its other runs are as in `unrack compare`
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
     #[arg(long, value_name = "TIME", value_parser = budget::parse, help = budget::HELP)]
     budget: Option<Time>,
-    /// Run folder: made, or continued if it is of the same command
+    /// Run folder: created, or continued if it has the same command
     #[arg(long, value_name = "DIR", default_value = "unrack-swap")]
     out: PathBuf,
     /// Replace the run in that folder even if it is of another command

@@ -44,7 +44,7 @@ pub(super) fn of(answer: &SwapAnswer) -> String {
     line(
         "pages looked at",
         format!(
-            "{:.1} for each that left, and {:.1} in the touches that tell what a fault costs",
+            "{:.1} for each evicted page, and {:.1} in the touches that measure the cost of a fault",
             answer.swapped.pages_scanned as f64 / answer.swapped.pages_out.max(1) as f64,
             answer.cost.alone.scanned_per_out
         ),

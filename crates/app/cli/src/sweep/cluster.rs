@@ -32,7 +32,7 @@ pub(super) fn run(
     let mut child = command.spawn().map_err(failed)?;
     pass(&mut child, text.unwrap_or_default()).map_err(failed)?;
     let text =
-        "the cluster did not run all points: what it says is above; finished points are kept".to_string();
+        "the cluster did not run all points, for the reason above; finished points are kept".to_string();
     match child.wait().map_err(failed)?.code() {
         Some(0) => Ok(()),
         Some(2) => Err(Failure::Usage(text)),

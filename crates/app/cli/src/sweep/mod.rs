@@ -61,7 +61,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Makes the table of a sweep whose parts ran by themselves
+    /// Makes the table of a sweep from parts that were run separately
     Merge(merge::Args),
 }
 

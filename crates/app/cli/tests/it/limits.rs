@@ -74,7 +74,7 @@ fn a_run_that_comes_to_the_end_of_simulated_time_says_when() {
 fn hosts_for_which_the_rack_has_no_room_are_refused_at_once() {
     let desk = Desk::new("limits-hosts");
     let jobs = "workload.jobs=[{ hosts = 1000000000, pagerank = { scale = 4 } }]";
-    let (status, said) = ended(&desk.unrack(&["scenario", "--check", JOBS, "--set", jobs]));
+    let (status, said) = ended(&desk.unrack(&["scenario", "check", JOBS, "--set", jobs]));
     assert_eq!(status, Some(2), "{said}");
     assert!(said.contains("hosts: 1000000000 is outside 2 to 8, 8 nodes with room for 1 each"), "{said}");
 }
@@ -82,7 +82,7 @@ fn hosts_for_which_the_rack_has_no_room_are_refused_at_once() {
 #[test]
 fn memory_is_told_by_check_and_what_there_is_not_is_refused_by_its_key() {
     let desk = Desk::new("limits-memory");
-    let output = desk.unrack(&["scenario", "--check", EDM]);
+    let output = desk.unrack(&["scenario", "check", EDM]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("\nmemory: about ") && said.contains("(workload.messages)"), "{said}");
     // 300 M messages, and pairs of 65,536 nodes.
@@ -90,7 +90,7 @@ fn memory_is_told_by_check_and_what_there_is_not_is_refused_by_its_key() {
         ("workload.messages=300000000", "`workload.messages` (messages, 22.4 GiB)"),
         ("network.topology.nodes=65536", "`network.topology.nodes` (pairs of nodes, 100 GiB)"),
     ] {
-        for verb in [&["sim", EDM][..], &["scenario", "--check", EDM]] {
+        for verb in [&["sim", EDM][..], &["scenario", "check", EDM]] {
             let arguments: Vec<&str> = verb.iter().copied().chain(["--set", set]).collect();
             let (status, said) = limited("ulimit -v 8000000", &arguments);
             assert_eq!(status, Some(3), "{said}");
@@ -166,8 +166,8 @@ fn what_is_no_file_is_refused_by_every_reader_at_once() {
         let graph = format!("network.topology={{kind=\"graph\",file={input:?}}}");
         let extending = desk.file("extends.toml", format!("extends = {input:?}\n"));
         for arguments in [
-            &["scenario", "--check", input][..],
-            &["scenario", "--check", &extending],
+            &["scenario", "check", input][..],
+            &["scenario", "check", &extending],
             &["sim", EDM, "--set", &trace],
             &["sim", EDM, "--set", &cdf],
             &["sim", EDM, "--set", &graph],
@@ -199,8 +199,8 @@ fn no_more_than_a_line_is_quoted_of_a_long_line() {
     std::fs::write(Path::new(&folder).join("summary.json"), format!("{{\"fabric\": {{\"{long}\": 1}}}}"))
         .unwrap();
     for arguments in [
-        &["scenario", "--check", &small][..],
-        &["scenario", "--check", &text],
+        &["scenario", "check", &small][..],
+        &["scenario", "check", &text],
         &["sim", EDM, "--set", &list],
         &["sim", EDM, "--set", &rows],
         &["sim", EDM, "--set", &cdf],

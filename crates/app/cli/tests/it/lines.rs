@@ -235,7 +235,7 @@ fn without_qemu_it_says_what_to_install() {
 #[test]
 fn racks_that_pool_nics_have_whole_racks_on_both_sides() {
     let lab = Lab::new("lines-rack");
-    for access in ["pages", "lines"] {
+    for access in ["pages", "lines", "cxl"] {
         let arguments =
             [&"compare" as &dyn AsRef<std::ffi::OsStr>, &"--access", &access, &"--rack", &"drack"];
         let output = lab.unrack(&[&arguments[..], &[&"--nodes", &"12", &"--", &"/bin/true"]].concat());

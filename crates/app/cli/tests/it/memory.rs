@@ -115,7 +115,7 @@ fn estimates_of_large_networks_are_close() {
 fn a_check_says_what_is_estimated() {
     let file = example("star-edm.toml");
     let scenario = Scenario::load(Path::new(&file), &Default::default()).and_then(unrack_sim::check).unwrap();
-    let said = Desk::new("memory-check").done(&["scenario", "--check", &file]);
+    let said = Desk::new("memory-check").done(&["scenario", "check", &file]);
     let about = said.lines().find_map(|line| line.strip_prefix("memory: about ")).expect(&said);
     let mut words = about.split([' ', ':']);
     let number: f64 = words.next().unwrap().parse().unwrap();

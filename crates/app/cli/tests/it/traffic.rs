@@ -198,7 +198,7 @@ fn messages_of_4_gib_and_more_are_in_all_tables() {
     assert!(rows.iter().all(|row| row.slowdown == 1.0), "{rows:?}");
     let (_, pages) = completions::read(desk.path("run/completions.parquet")).unwrap();
     assert_eq!(pages.iter().map(|page| page.bytes).collect::<Vec<_>>(), [5 << 30, 1 << 32]);
-    let checked = desk.done(&[&["scenario", "--check", replay.as_str()], &set(&JUMBO)[..]].concat());
+    let checked = desk.done(&[&["scenario", "check", replay.as_str()], &set(&JUMBO)[..]].concat());
     assert!(checked.contains("can be run"), "{checked}");
 }
 
@@ -226,7 +226,7 @@ fn a_message_that_the_fabric_cannot_carry_is_refused_by_its_key() {
         ),
         (&star, set(&["workload.size=2TiB"]), "2048GiB is outside 1B to 1024GiB"),
     ] {
-        for command in [&["sim"][..], &["scenario", "--check"]] {
+        for command in [&["sim"][..], &["scenario", "check"]] {
             let said = desk.refused(2, &[command, &[scenario.as_str()], &values[..]].concat());
             assert!(said.contains(why) && said.contains("workload."), "{said}");
         }

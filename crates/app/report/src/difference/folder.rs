@@ -1,12 +1,12 @@
 //! A run folder as `unrack diff` reads it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
 use unrack_record::{Manifest, Sweep, read_json};
 
-use super::{DifferenceSide, sweeps};
+use super::sweeps;
 use crate::ReportError;
 use crate::settings::{self, Settings};
 
@@ -36,6 +36,13 @@ impl Kind {
     pub fn is_measured(self) -> bool {
         matches!(self, Kind::Comparison | Kind::Map)
     }
+}
+
+/// One of the two folders.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DifferenceSide {
+    pub folder: PathBuf,
+    pub kind: Kind,
 }
 
 pub(super) struct Folder {

@@ -3,18 +3,19 @@
 mod folder;
 mod noise;
 mod results;
+mod statement;
 mod sweeps;
 mod text;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 
 use crate::ReportError;
 use crate::settings::Settings;
 use folder::Folder;
-pub use folder::Kind;
+pub use folder::{DifferenceSide, Kind};
 pub use noise::Noise;
 pub use results::DifferentResult;
 
@@ -33,13 +34,6 @@ pub struct Difference {
     pub unchanged: usize,
     /// Sentence on how noise was judged, or how it can be.
     pub noise: String,
-}
-
-/// One of the two folders.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct DifferenceSide {
-    pub folder: PathBuf,
-    pub kind: Kind,
 }
 
 /// A text that differs; `None` (null) where it is absent.
@@ -71,7 +65,7 @@ impl Difference {
         let results: Vec<DifferentResult> = numbers.into_iter().filter(|one| one.a != one.b).collect();
         let unchanged = all - results.len();
         let is_same_build = a.manifest.build.sources == b.manifest.build.sources;
-        let noise = noise::statement(a.side.kind, &scenario, is_same_build, &results).into();
+        let noise = statement::statement(a.side.kind, &scenario, is_same_build, &results).into();
         Ok(Difference { a: a.side, b: b.side, scenario, build, results, unchanged, noise })
     }
 

@@ -3,8 +3,6 @@
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use super::{DifferentResult, DifferentText, Kind};
-
 /// Judgement of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -60,39 +58,6 @@ fn mean_and_error(values: &[f64]) -> [f64; 2] {
 
 pub(super) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
-}
-
-/// Returns a sentence on how noise was judged, or how it could be.
-pub(super) fn statement(
-    kind: Kind,
-    scenario: &[DifferentText],
-    is_same_build: bool,
-    results: &[DifferentResult],
-) -> &'static str {
-    let is_seed = |one: &DifferentText| one.key == "seed";
-    let is_judged = results.iter().any(|one| one.noise != Noise::Unknown);
-    match kind {
-        _ if results.is_empty() => "the results are the same",
-        Kind::Sweep if is_judged => {
-            "judged by the spread over seeds: more than noise is outside of the 95 % confidence interval"
-        }
-        Kind::Comparison if is_judged => {
-            "slowdowns are judged by their 95 % confidence intervals; of other values noise is not known: repeat the \
-             runs (--repeat)"
-        }
-        Kind::Comparison | Kind::Map => "not known: repeat the runs (--repeat) and compare again",
-        Kind::Simulation | Kind::Sweep if scenario.is_empty() && is_same_build => {
-            "none: the same scenario on the same build gives the same results, so please report this"
-        }
-        Kind::Simulation | Kind::Sweep if scenario.is_empty() => {
-            "none: the same scenario and seed, so the builds make the difference"
-        }
-        Kind::Simulation if scenario.iter().all(is_seed) => "only the seed differs: the difference is noise",
-        Kind::Simulation | Kind::Sweep => {
-            "not known from one seed each: run both as `unrack sweep SCENARIO --seeds 1..5 --out DIR` and compare \
-             those folders"
-        }
-    }
 }
 
 #[cfg(test)]

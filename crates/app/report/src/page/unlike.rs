@@ -61,7 +61,7 @@ impl Unlike {
         if !self.unknown.is_empty() && self.names.len() > 1 {
             let names = listed(&self.unknown);
             warnings.push(format!(
-                "no scenario is in the manifest.json of {names}, so it is not known in what these runs differ"
+                "the manifest.json of {names} has no scenario, so the differences between these runs are unknown"
             ));
         }
         if self.things.len() > 1 {

@@ -84,7 +84,7 @@ fn a_share_that_is_withheld_is_not_drawn() {
     unrack_record::write_json(scratch.join("map.json"), &map).unwrap();
     let page = Report::read(&[&*scratch]).unwrap().html();
     parsed(&page);
-    assert!(page.contains("What it would be with 10\u{a0}% local is withheld: the line gives -11.00 s"));
+    assert!(page.contains("The answer for 10\u{a0}% local is withheld: the line gives -11.00 s"));
     assert!(page.contains("withheld: the line gives -11.00 s") && !page.contains("95,000"));
 }
 

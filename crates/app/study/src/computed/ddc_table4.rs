@@ -1,6 +1,6 @@
 //! DDC table 4: the components of fetching a 4 KB page.
 
-use super::Computed;
+use crate::computed::Computed;
 use unrack_units::{Rate, Time};
 
 const PAGE_BYTES: u64 = unrack_basis::PAGE as u64;

@@ -1,6 +1,6 @@
 //! DRack §4.1 and appendix A.1: the wiring, as the networks that simulations run on have it.
 
-use super::Computed;
+use crate::computed::Computed;
 use std::collections::BTreeSet;
 use unrack_rack::Wiring;
 use unrack_sim::network::Pace;

@@ -1,7 +1,7 @@
 //! EDM figure 5: cycles between the points at which blocks can be observed.
 
-use super::Computed;
 use super::edm_table1::{MEMORY, between, through_the_switch};
+use crate::computed::Computed;
 use unrack_phy::Block;
 use unrack_phy::edm::{Body, MemoryMessage, Mux, MuxPolicy};
 use unrack_phy::mac::Framer;

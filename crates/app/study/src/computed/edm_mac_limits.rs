@@ -1,6 +1,6 @@
 //! EDM §2.4, limitations 1 to 3: the costs of Ethernet's MAC for small messages.
 
-use super::Computed;
+use crate::computed::Computed;
 use unrack_phy::mac::{FCS, Framer, GAP, MIN_FRAME};
 use unrack_phy::pcs::Column;
 use unrack_units::{Bytes, Rate};

@@ -1,6 +1,6 @@
 //! EDM §3.1.3 and §3.1.4: time and memory of the scheduler of a 512-port switch.
 
-use super::Computed;
+use crate::computed::Computed;
 use unrack_protocol::edm::scheduler::ITERATION_CYCLES;
 use unrack_protocol::edm::{Demand, GrantPolicy, Scheduler, SchedulerConfig};
 use unrack_sim::fabric::edm::{BURST_BYTES, CONTROL_BITS, EdmConfig};

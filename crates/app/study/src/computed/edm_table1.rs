@@ -1,6 +1,6 @@
 //! EDM table 1 and figure 5: the latency of a 64 B read and write through one switch, on four stacks.
 
-use super::Computed;
+use crate::computed::Computed;
 use unrack_phy::edm::{MuxPolicy, layout};
 use unrack_phy::stack::testbed::Crossing;
 use unrack_phy::stack::{HostConfig, Request, SwitchConfig, Testbed};

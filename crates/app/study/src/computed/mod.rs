@@ -8,12 +8,11 @@ mod edm_mac_limits;
 mod edm_scheduler;
 mod edm_table1;
 mod r2c2;
+mod values;
 
-use crate::run::StudyScale;
-use std::collections::BTreeMap;
+pub use values::Computed;
 
-/// Values by the names that studies' files use.
-pub type Computed = BTreeMap<String, f64>;
+use crate::file::StudyScale;
 
 /// Returns the computed values of a study; none for most.
 pub fn figures(study: &str, scale: StudyScale) -> Computed {

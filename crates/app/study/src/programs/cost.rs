@@ -2,7 +2,7 @@
 //! Murray, "Scalability! But at what COST?", HotOS 2015).
 
 use super::map::{Loss, MappedProgram, NETWORKS, SHARE};
-use super::{Measurement, ProgramFound, StudyProgram};
+use super::program::{Measurement, ProgramFound, StudyProgram, other};
 use crate::computed::Computed;
 use unrack_report::{ChartSeries, Picture, SeriesAxis, SeriesChart};
 
@@ -27,7 +27,7 @@ pub fn costs<'a>(
     let one = |single: &'a MappedProgram<'a>| {
         let parallel = single.program.parallel.as_ref()?;
         let parallel = found.iter().find(|found| found.program == *parallel)?;
-        let disk = super::other(&single.program.name, Measurement::Swap, programs);
+        let disk = other(&single.program.name, Measurement::Swap, programs);
         let disk = disk.and_then(|disk| found.iter().find(|found| found.program == disk.name));
         let disk_s = disk.and_then(|found| found.number("/swap/median_s"));
         Some(SingleThread { mapped: single, parallel_s: parallel.number("/native/median_s")?, disk_s })

@@ -1,7 +1,7 @@
 //! Programs whose losses come from simulated transports (`unrack compare`): DDC, section 4.3, figure 8. The pages of each compute blade
 //! go over the simulated network, closed-loop; their completion times are those by which the program is slowed down.
 
-use super::{Measurement, ProgramFound, StudyProgram};
+use super::program::{Measurement, ProgramFound, StudyProgram};
 use crate::computed::Computed;
 use std::collections::BTreeMap;
 use std::fmt::Write;

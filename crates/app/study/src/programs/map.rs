@@ -3,7 +3,7 @@
 //! A *loss* is the part of the native run time by which a run is longer: a slowdown of 1.05 is a loss of 5 %. The loss of a class is
 //! the mean over its programs, as in the paper; its interval is that mean's, by the intervals of the programs, which are independent.
 
-use super::{Measurement, ProgramClass, ProgramFound, StudyProgram};
+use super::program::{Measurement, ProgramClass, ProgramFound, StudyProgram};
 use crate::computed::Computed;
 use std::fmt::Write;
 use unrack_record::{MapLocal, SlowdownMap};
@@ -286,8 +286,8 @@ fn reason(map: &SlowdownMap) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::super::tests::program;
+pub(crate) mod tests {
+    use super::super::program::tests::program;
     use super::*;
     use unrack_record::{Disturbance, OtherWork};
 

@@ -97,7 +97,7 @@ fn needed(mapped: &MappedProgram, network: Network) -> Option<Needed> {
 mod tests {
     use super::super::map::mapped;
     use super::super::map::tests::{found, map, programs};
-    use super::super::{ProgramClass, ProgramFound};
+    use super::super::program::{ProgramClass, ProgramFound};
     use super::*;
 
     #[test]

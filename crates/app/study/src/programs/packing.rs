@@ -7,7 +7,7 @@
 //! disaggregation all of it is.
 
 use super::map::MappedProgram;
-use super::{Measurement, ProgramFound, StudyProgram};
+use super::program::{Measurement, ProgramFound, StudyProgram, other};
 use crate::computed::Computed;
 
 /// Instances of a fleet.
@@ -33,7 +33,7 @@ pub fn demands(
     found: &[ProgramFound],
 ) -> Vec<ProgramDemand> {
     let one = |mapped: &MappedProgram| {
-        let native = super::other(&mapped.program.name, Measurement::Native, programs)?;
+        let native = other(&mapped.program.name, Measurement::Native, programs)?;
         let native = found.iter().find(|found| found.program == native.name)?;
         let cores = native.number("/native/processor_s")? / native.number("/native/median_s")?;
         Some(ProgramDemand { cores, memory: mapped.map.footprint_bytes as f64 })

@@ -2,7 +2,7 @@
 //! (DDC, section 3.2, figure 6). Each program is predicted from the others.
 
 use super::map::{MappedProgram, NETWORKS, SHARE};
-use super::{Measurement, ProgramFound, StudyProgram, middle};
+use super::program::{Measurement, ProgramFound, StudyProgram, middle, other};
 use crate::computed::Computed;
 use unrack_record::LinesResult;
 use unrack_report::{ChartSeries, Picture, SeriesAxis, SeriesChart};
@@ -37,7 +37,7 @@ pub fn rated(mapped: &[MappedProgram], programs: &[StudyProgram], found: &[Progr
 
 /// Returns the bytes of lines that a program moves in a second, by its other measurement.
 fn lines_bytes_per_s(program: &str, programs: &[StudyProgram], found: &[ProgramFound]) -> Option<f64> {
-    let other = super::other(program, Measurement::Lines, programs)?;
+    let other = other(program, Measurement::Lines, programs)?;
     let found = found.iter().find(|found| found.program == other.name)?;
     let lines: LinesResult = serde_json::from_value(found.answer.pointer("/lines")?.clone()).ok()?;
     let moved = (lines.counts.memory_reads + lines.counts.write_backs) as f64 * LINE;

@@ -1,6 +1,6 @@
 //! Programs whose run time under the kernel's swap is predicted and measured (`unrack swap`).
 
-use super::{ProgramFound, StudyProgram, middle};
+use super::program::{ProgramFound, StudyProgram, middle};
 use crate::computed::Computed;
 use serde_json::Value;
 use std::fmt::Write;
@@ -59,7 +59,7 @@ pub fn table(programs: &[StudyProgram], found: &[ProgramFound]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::program;
+    use super::super::program::tests::program;
     use super::*;
 
     fn found(program: &str, error: Value) -> ProgramFound {

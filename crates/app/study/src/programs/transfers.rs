@@ -1,12 +1,12 @@
 //! Pages from a memory node, by the way in which they are asked for, beside the kernel's swap (DDC, section 5.1 and table 5).
 
-use super::{Measurement, ProgramFound, StudyProgram};
+use super::program::{Measurement, ProgramFound, StudyProgram, of};
 use crate::computed::Computed;
 
 /// Returns rates and latencies of the node, by way, and the cost of a fault of the kernel's swap, by program.
 pub fn values(programs: &[StudyProgram], found: &[ProgramFound]) -> Computed {
     let mut values = Computed::new();
-    for one in super::of(programs, found, Measurement::Node) {
+    for one in of(programs, found, Measurement::Node) {
         let ways = one.answer.pointer("/ways").and_then(serde_json::Value::as_array);
         for way in ways.into_iter().flatten() {
             let Some(name) = way.pointer("/name").and_then(serde_json::Value::as_str) else { continue };
@@ -18,7 +18,7 @@ pub fn values(programs: &[StudyProgram], found: &[ProgramFound]) -> Computed {
             }
         }
     }
-    for one in super::of(programs, found, Measurement::Swap) {
+    for one in of(programs, found, Measurement::Swap) {
         let fault = one.number("/predicted/fault_ns");
         values.extend(fault.map(|ns| (format!("{}-fault-us", one.program), ns / 1e3)));
     }
@@ -27,7 +27,7 @@ pub fn values(programs: &[StudyProgram], found: &[ProgramFound]) -> Computed {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::program;
+    use super::super::program::tests::program;
     use super::*;
 
     #[test]

@@ -23,7 +23,7 @@ pub struct Estimate {
 pub enum EstimateError {
     /// There are too few windows.
     #[error(
-        "{0} recorded windows of a thread say nothing of its time: at least 2 are needed; record more of them"
+        "{0} recorded windows of a thread are too few to estimate its time: record at least 2"
     )]
     TooFew(usize),
     /// The denominator is zero in all windows.

@@ -49,7 +49,7 @@ impl RunningProgram {
         let says = |why: &str| Err(format!("process {pid} ({name}) {why}"));
         if proc::has_lost_its_first_thread(pid) {
             return says(
-                "goes on without its first thread, and the kernel shows no memory for such a process",
+                "has lost its first thread, and the kernel does not show the memory of such a process",
             );
         }
         if let Some(tracer) = proc::tracer_of_any_thread(pid) {
@@ -210,7 +210,7 @@ fn check_sense(pid: u32) -> Result<(), PagingError> {
         return usage(&format!("that is a thread of process {process}: give --pid {process}"));
     }
     if is_own_ancestor(pid) {
-        return usage("unrack itself, and what has started it, wait for it: run it from elsewhere");
+        return usage("unrack and the processes that started it would wait for themselves: run it from another shell");
     }
     if proc::has_ended(pid) {
         return usage("that process has ended; only its status is left");

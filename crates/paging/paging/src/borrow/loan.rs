@@ -304,7 +304,7 @@ impl<'a> Loan<'a> {
         let deadline = Instant::now() + PATIENCE;
         while self.is_any_out() {
             if Instant::now() > deadline {
-                let text = "its memory could not be given back yet; the pager in it goes on trying by itself";
+                let text = "its memory could not be given back yet; the pager in the program keeps trying";
                 return Err(PagingError::Failed(text.into()));
             }
             self.serve_for_a_moment();

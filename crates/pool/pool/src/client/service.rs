@@ -135,6 +135,6 @@ impl Offer {
 
 impl Drop for Offer {
     fn drop(&mut self) {
-        self.refuse_with(0, "nobody answers");
+        self.refuse_with(0, "no process answers");
     }
 }

@@ -35,7 +35,7 @@ pub(crate) struct Identity {
 pub enum CannotJoin {
     #[error("the device was formatted for hosts 0 to {last}: give one of them with --host, or format it for more", last = .0 - 1)]
     NoSuchHost(u32),
-    #[error("host {host} is served by another manager, {name:?}: give each host a --host number of its own")]
+    #[error("host {host} is served by another manager, {name:?}: give each host a different --host number")]
     Served { host: u32, name: String },
     #[error(
         "host {0} was declared ended while programs of it still use the device: stop them first (`unrack pool ls` lists \

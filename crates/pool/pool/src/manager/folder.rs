@@ -44,7 +44,7 @@ impl Folder {
             return Err(unfit(text.into()));
         }
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| unfit("another pool uses it: give each pool a folder of its own".into()))?;
+            .map_err(|_| unfit("another pool uses it: give each pool a different folder".into()))?;
         Ok(Folder { file, huge: kind == HUGETLBFS })
     }
 

@@ -68,7 +68,7 @@ pub fn half_of_memory() -> Bytes {
 fn of_machine(root: &Path) -> Vec<Room> {
     let machine = meminfo(root, "MemAvailable:").map(|bytes| Room { bytes, of: "this machine's memory" });
     let group =
-        of_groups(root).map(|bytes| Room { bytes, of: "what the control group of this process may use" });
+        of_groups(root).map(|bytes| Room { bytes, of: "the memory limit of this process's control group" });
     machine.into_iter().chain(group).collect()
 }
 

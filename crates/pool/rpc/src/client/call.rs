@@ -133,7 +133,7 @@ impl<'c> Request<'c> {
 }
 
 /// A call that is under way. Dropping it cancels the call: the answer is discarded.
-#[must_use = "a call that nobody waits for is cancelled"]
+#[must_use = "a call that is dropped is cancelled: wait for its answer"]
 pub struct Pending<'c> {
     /// Slot of the call, until it is answered.
     slot: Option<Slot<'c>>,

@@ -57,7 +57,7 @@ pub(crate) const SECTIONS: [(&str, &str); 8] = [
     ("bit_errors", "How often links flip bits. Default: never."),
     (
         "extends",
-        "Another scenario file, relative to this one, whose values hold where this one says nothing.",
+        "Another scenario file, relative to this one, whose values apply to keys that this file does not set.",
     ),
 ];
 

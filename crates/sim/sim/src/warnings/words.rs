@@ -11,7 +11,7 @@ use unrack_units::Warning;
 pub(super) fn unfinished(scenario: &ValidScenario, run: &Run) -> Option<Warning> {
     let (all, finished) = (run.messages.len() as u64, run.finished());
     let key = match scenario.faults.is_empty() {
-        false => "`failures` and `bit_errors` say what breaks".to_string(),
+        false => "`failures` and `bit_errors` configure what breaks".to_string(),
         true => format!("raise `network.switch.buffer` (now {})", scenario.network.switch.buffer),
     };
     let text = format!(

@@ -117,7 +117,7 @@ impl Partners {
             let near = self.destinations.in_rack(rack).len() as u32;
             if share > 0.0 && near == u32::from(self.both) {
                 return refuse(
-                    "is 0 where a rack has nobody to talk to",
+                    "is 0 if a rack has no peer rack",
                     format!("{share} with node {src} alone in rack {rack}"),
                 );
             }

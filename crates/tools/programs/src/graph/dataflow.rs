@@ -1,7 +1,7 @@
 //! PageRank on timely dataflow (Murray et al., Naiad, SOSP 2013): each worker owns the nodes of its residue class, and the parts of ranks that
 //! go along edges are messages to the owners of their targets. An iteration is a time of the dataflow.
 
-use super::DAMPING;
+use super::threads::DAMPING;
 use crate::ProgramError;
 use std::cell::RefCell;
 use std::collections::BTreeMap;

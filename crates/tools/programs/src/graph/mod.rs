@@ -46,9 +46,6 @@ enum By {
     Dataflow,
 }
 
-/// Nodes that a node is moved away from by chance: PageRank's usual factor.
-const DAMPING: f64 = 0.85;
-
 /// Answers the question, and returns a line with the answer.
 pub(crate) fn run(args: &Args) -> Result<String, ProgramError> {
     let graph = SparseGraph::in_passes((args.size as usize) << 20);
@@ -78,6 +75,7 @@ fn components(labels: &[u32]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::threads::DAMPING;
     use super::*;
 
     /// Ranks by the definition, edge by edge.

@@ -1,8 +1,10 @@
 //! PageRank and components by threads that share the graph.
 
-use super::DAMPING;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use unrack_lines_kernels::SparseGraph;
+
+/// Chance that a walk follows an edge instead of moving to any node: PageRank's usual factor.
+pub(super) const DAMPING: f64 = 0.85;
 
 /// Returns the ranks after some iterations that pull along the edges: each thread has a part of the nodes.
 pub(super) fn pagerank(graph: &SparseGraph, iterations: u32, threads: usize) -> Vec<f64> {

@@ -1,9 +1,10 @@
 //! Operations in batches: one for each connection is sent, then all answers are read.
 
 use super::connection::Connection;
+use super::options::{Args, Store};
 use super::record::FIELDS;
 use super::server::Server;
-use super::{Args, Store, memcached, redis};
+use super::{memcached, redis};
 use crate::ProgramError;
 use unrack_basis::SplitMix64;
 use unrack_workload::ycsb::{CoreWorkload, Operations, RecordKey, RecordOperation};

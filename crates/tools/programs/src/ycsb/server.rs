@@ -1,6 +1,6 @@
 //! A store as a process of its own, which ends with this one.
 
-use super::Store;
+use super::options::Store;
 use crate::ProgramError;
 use std::io;
 use std::os::unix::net::UnixStream;

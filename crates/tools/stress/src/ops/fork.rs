@@ -1,10 +1,10 @@
 //! Operations that make children. Each child must see memory as it was at the fork, and change only its own.
 
+use super::programs;
 use crate::model::{self, ZEROS};
-use crate::ops::{Op, programs};
 use crate::story::{expect, note};
 use crate::sys::{self, Pair};
-use crate::worker::Worker;
+use crate::worker::{Op, Worker};
 use unrack_basis::PAGE;
 
 const DEEPEST: usize = 2;

@@ -12,17 +12,7 @@ mod threads;
 pub(crate) use programs::mirror;
 pub(crate) use signals::install_handlers;
 
-use crate::worker::Worker;
-
-/// An operation of the stress.
-pub(crate) struct Op {
-    pub name: &'static str,
-    /// Relative frequency: the chance of an operation is its weight over the sum of all.
-    pub weight: usize,
-    /// True if the operation is picked when no operations are named.
-    pub usual: bool,
-    pub run: fn(&mut Worker),
-}
+use crate::worker::{Op, Worker};
 
 const fn op(name: &'static str, weight: usize, run: fn(&mut Worker)) -> Op {
     Op { name, weight, usual: true, run }

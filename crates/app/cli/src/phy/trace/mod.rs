@@ -2,7 +2,7 @@
 
 mod files;
 
-use super::Input;
+use super::input::Input;
 use crate::failure::Failure;
 use crate::stdout::print;
 use std::fmt::Write;
@@ -28,13 +28,13 @@ pub(super) struct Args {
     /// Bytes that one grant allows
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
     chunk: u16,
-    /// Memory goes first, instead of taking turns with a frame
+    /// Memory messages have priority, instead of taking turns with a frame
     #[arg(long)]
     strict: bool,
-    /// Cycles of a block's propagation between two PCS
+    /// Cycles that a block takes between two PCS
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=10_000))]
     wire: u16,
-    /// Cycles after which to stop, if something is still under way
+    /// Cycles after which the run stops, even if messages are still in flight
     #[arg(long, default_value_t = 100_000)]
     cycles: u64,
     /// Write messages and frames to a capture
@@ -43,10 +43,10 @@ pub(super) struct Args {
     /// Write the blocks of each link as waveforms
     #[arg(long, value_name = "FILE")]
     vcd: Option<PathBuf>,
-    /// Write the same as fast signal trace, which is much smaller
+    /// Write the same waveforms as fast signal trace (FST), which is much smaller
     #[arg(long, value_name = "FILE")]
     fst: Option<PathBuf>,
-    /// Draw the blocks of each link, around those of memory
+    /// Draw the blocks of each link as SVG, around the blocks of memory messages
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }

@@ -1,6 +1,6 @@
 //! CXL as simulated: lines of 64 B in flits over one switch, with the latencies of Pond.
 
-use super::{Alone, Latency, READ, WRITE};
+use super::access::{Alone, Latency, READ, WRITE};
 use unrack_protocol::cxl::{LINE_BYTES, Params};
 use unrack_sim::Fabric;
 use unrack_sim::fabric::cxl::Cxl;

@@ -1,7 +1,7 @@
 //! EDM: blocks, cycle by cycle, on the testbed of figure 4.
 
 use super::super::edm_table1::{COMPUTE, MEMORY, through_the_switch, wire};
-use super::{Access, Alone, Latency, READ, WINDOW, WRITE};
+use super::access::{Access, Alone, Latency, READ, WINDOW, WRITE};
 use unrack_phy::Block;
 use unrack_phy::edm::{Body, MemoryMessage, MuxPolicy};
 use unrack_phy::stack::{HostConfig, Request, SwitchConfig, Testbed};

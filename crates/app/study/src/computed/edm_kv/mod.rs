@@ -9,52 +9,23 @@
 //! | [`rdma`] | frames of RoCEv2 over a store-and-forward switch, with the latencies of table 1 |
 //! | [`cxl`] | the simulator's CXL, unloaded |
 
+mod access;
 mod cxl;
 mod edm;
 mod rdma;
 
-use super::Computed;
-use crate::run::StudyScale;
+use crate::computed::Computed;
+use crate::file::StudyScale;
+use access::{Access, Alone, Latency, READ, WRITE};
 use unrack_basis::mix;
-use unrack_units::{Rate, Time};
+use unrack_units::Time;
 use unrack_workload::ycsb::{CoreWorkload, Operations, RecordOperation};
 
-/// Rate of a link (§4.1).
-const RATE: Rate = Rate::from_gbps(25);
-/// Bytes of a read's answer, and below, of a write (§4.2.2).
-const READ: u16 = 1_024;
-const WRITE: u16 = 100;
 /// Records of the store, 1 KB each.
 const RECORDS: u64 = 100_000;
-/// Most requests of a compute node under way: more than either stack needs to fill a link.
-const WINDOW: usize = 64;
-/// Latency of local DRAM: 40 ns to the controller, 45 ns there (Pond, ASPLOS 2023). Memory at the far end takes as
-/// long.
-const DRAM: Time = Time::from_ns(85);
 const SEED: u64 = 1;
 /// Weights of local and remote objects in figure 7.
 const SPLITS: [(u64, u64); 5] = [(100, 10), (66, 34), (50, 50), (34, 66), (10, 100)];
-
-/// A memory access.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Access {
-    is_read: bool,
-    record: u64,
-}
-
-/// Latency of a single read and of a single write.
-#[derive(Debug, Clone, Copy)]
-struct Alone {
-    read: Time,
-    write: Time,
-}
-
-/// Latencies of one stack: until the first word arrives, as in table 1, and until all requested data has.
-#[derive(Debug, Clone, Copy)]
-struct Latency {
-    first: Alone,
-    whole: Alone,
-}
 
 /// Returns figure 6: million requests per second over both directions of the links, and what the compute node's own
 /// line alone would allow.

@@ -3,7 +3,7 @@
 //! Everything is FIFO in both directions. So a frame's times follow from those of the one before.
 
 use super::super::edm_table1::{ROCE, over_the_mac, wire};
-use super::{Access, Alone, DRAM, Latency, RATE, READ, WINDOW, WRITE};
+use super::access::{Access, Alone, DRAM, Latency, RATE, READ, WINDOW, WRITE};
 use std::collections::VecDeque;
 use unrack_phy::mac::{FCS, GAP, MIN_FRAME};
 use unrack_units::{Bytes, Time};

@@ -1,8 +1,8 @@
 //! R2C2 fig. 19: control traffic on the links of a run, with broadcasts and with a controller.
 
+use crate::file::StudyScale;
 use crate::fluid::{LINK, torus};
 use crate::random::Random;
-use crate::run::StudyScale;
 use rayon::prelude::*;
 use std::sync::Arc;
 use unrack_protocol::r2c2::packet::BROADCAST;

@@ -5,7 +5,7 @@
 //! every 5 ms, five times the time in all. So links are as loaded, and rates as often computed in the life of a flow.
 //! At still lower rates, threads are less late.
 
-use crate::run::StudyScale;
+use crate::file::StudyScale;
 use unrack_rack::{Overrides, Scenario};
 use unrack_sim::fabric::r2c2::R2c2;
 use unrack_sim::observe::{Peaks, Watch};

@@ -1,8 +1,8 @@
 //! R2C2 figs. 15 and 16: difference of flows' rates from those if rates were computed at every change.
 
+use crate::file::StudyScale;
 use crate::fluid::{Went, drawn, run, torus};
 use crate::random::Random;
-use crate::run::StudyScale;
 use rayon::prelude::*;
 use unrack_protocol::r2c2::weights::Weights;
 use unrack_units::Time;

@@ -9,8 +9,8 @@ mod recomputation;
 mod selection;
 mod throughput;
 
-use super::Computed;
-use crate::run::StudyScale;
+use crate::computed::Computed;
+use crate::file::StudyScale;
 
 /// Returns the values of fig. 2.
 pub(super) fn throughput() -> Computed {

@@ -5,9 +5,9 @@
 //! never count. The run is repeated several times, and of each interval the shortest time counts: a busy machine
 //! lengthens the others, and the first run computes weights that are kept.
 
+use crate::file::StudyScale;
 use crate::fluid::{drawn, run, torus};
 use crate::random::Random;
-use crate::run::StudyScale;
 use std::time::Instant;
 use unrack_protocol::r2c2::weights::Weights;
 use unrack_units::Time;

@@ -1,8 +1,8 @@
 //! R2C2 fig. 18: the gain of the genetic search over one routing for all flows, and over random routings.
 
+use crate::file::StudyScale;
 use crate::fluid::{links, torus};
 use crate::random::Random;
-use crate::run::StudyScale;
 use rayon::prelude::*;
 use std::sync::Arc;
 use unrack_protocol::r2c2::Routing;

@@ -60,7 +60,7 @@ impl std::error::Error for Malformed {}
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(match self {
-            Malformed::Length => "a packet of another length than it says",
+            Malformed::Length => "a packet whose length differs from the length in its header",
             Malformed::Unknown => "a packet of a type that there is not",
             Malformed::Field => "a packet with a field that cannot be",
             Malformed::Checksum => "a packet with another checksum",
@@ -186,7 +186,7 @@ impl Data {
         assert_eq!(
             packet.len(),
             DATA_HEADER + usize::from(self.plen),
-            "a packet of another length than it says"
+            "a packet whose length differs from the length in its header"
         );
         packet[..4].copy_from_slice(&[self.kind.code(), self.route.hops, self.ridx, 0]);
         packet[4..6].copy_from_slice(&self.flow.to_be_bytes());

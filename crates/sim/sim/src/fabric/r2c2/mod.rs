@@ -171,7 +171,7 @@ impl Registered for R2c2 {
         name: "r2c2",
         about: "nodes that know of all flows compute their rates; for racks without switches",
         networks: Networks::Direct,
-        no_shared_buffer: Some("a node of `r2c2` has a queue of its own for each link"),
+        no_shared_buffer: Some("a node of `r2c2` has a separate queue for each link"),
         ..Profile::SWITCHED
     });
     const COST: Cost = Cost {

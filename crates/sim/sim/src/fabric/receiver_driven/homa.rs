@@ -64,7 +64,7 @@ impl Homa {
 impl Registered for Homa {
     const PROTOCOL: Protocol = Protocol::new(&Profile {
         name: "homa",
-        about: "receivers grant to several senders at once, at priorities of their own",
+        about: "receivers grant to several senders at once, each at a different priority",
         splits: HomaPolicy::SPLITS,
         ..Profile::SWITCHED
     });
