@@ -31,7 +31,7 @@ pub(super) fn drops(scenario: &ValidScenario, run: &Run, share: f64, means: Opti
         "drops decide the figures: {} of the messages lost packets ({} in all){effect}; {}",
         percent(share),
         run.counters.dropped_packets,
-        against_drops(scenario, run)
+        drop_advice(scenario, run)
     );
     Warning::new("drops", text)
 }
@@ -61,7 +61,7 @@ pub(super) fn paced(share: f64, utilization: f64, advice: &str) -> Warning {
 }
 
 /// Returns the key to change against drops, by where most of them were.
-fn against_drops(scenario: &ValidScenario, run: &Run) -> String {
+fn drop_advice(scenario: &ValidScenario, run: &Run) -> String {
     let hosts =
         run.hosts.as_ref().map_or([0; 3], |hosts| [hosts.no_room, hosts.no_descriptor, hosts.no_buffer]);
     let inside: u64 = hosts.iter().sum();

@@ -98,7 +98,7 @@ fn what_makes_no_sense_is_refused_by_name() {
     let default = EdmConfig::default();
     assert_eq!(
         refused(EdmConfig { chunk: Bytes::new(100), ..default }),
-        "`fabric.chunk` is a multiple of 64B, at most 64KiB, but is 100B"
+        "`fabric.chunk` is a multiple of 64B, at most 65472B, but is 100B"
     );
     assert!(refused(EdmConfig { max_active: 0, ..default }).contains("fabric.max_active"));
     assert!(refused(EdmConfig { scheduler_ghz: 0.1, ..default }).contains("fabric.scheduler_ghz"));

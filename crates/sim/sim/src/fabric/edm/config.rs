@@ -140,13 +140,13 @@ impl EdmConfig {
     pub(super) fn check(&self, star: &Star) -> Result<(), SetupError> {
         let chunk = self.chunk.get();
         if chunk == 0 || !chunk.is_multiple_of(BURST_BYTES) || chunk > u64::from(u16::MAX) {
-            return Err(SetupError::new("fabric.chunk", "is a multiple of 64B, at most 64KiB", self.chunk));
+            return Err(SetupError::new("fabric.chunk", "is a multiple of 64B, at most 65472B", self.chunk));
         }
         if !(1..=MOST_ACTIVE).contains(&self.max_active) {
             return Err(SetupError::new("fabric.max_active", "is from 1 to 127", self.max_active));
         }
         if let Some(mega) = self.mega.filter(|mega| mega.get() == 0 || mega.get() > u64::from(u16::MAX)) {
-            return Err(SetupError::new("fabric.mega", "is above 0 and at most 64KiB", mega));
+            return Err(SetupError::new("fabric.mega", "is above 0 and at most 65535B", mega));
         }
         if self.read_timeout == Some(Time::ZERO) {
             return Err(SetupError::new("fabric.read_timeout", "is above 0", Time::ZERO));
