@@ -67,16 +67,7 @@ impl<T: Transport> Wires<T> {
 
     /// Returns when a packet with this departure can be queued at the next port, without propagation.
     pub(super) fn ready(&self, departure: Departure, packet: &Packet<T::Header>) -> Time {
-        let Departure { first, last } = departure;
-        let start = match self.plan.cut_through {
-            // A faster link must not run out of bits in the middle of a packet.
-            true => {
-                let next = self.ports[packet.port as usize].pace;
-                first.max(last.saturating_sub(next.transmit(u64::from(packet.wire))))
-            }
-            false => last,
-        };
-        start + self.plan.network.switch_latency
+        self.plan.ready(departure, packet.wire, self.ports[packet.port as usize].pace)
     }
 
     pub(super) fn forward<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, index: u32) {
