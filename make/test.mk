@@ -11,15 +11,16 @@ test: export UNRACK_NO_SKIPS := chromium,fst2vcd,guests,iproute2,musl,python3,qe
 with_python = UNRACK=$(abspath $(ci))/unrack UNRACK_RPC_LIBRARY=$(abspath $(ci))/libunrack_rpc.so PYTHONPATH=$(abspath python)
 
 # Everything is tested in one profile, which is optimized and has every check on. The commands and libraries are built together with the
-# tests, because tests have more features of the dependencies on; built alone, they would be compiled a second time. Tests of silent
-# nodes mostly wait, so they run beside the build for the model checker. What follows them needs a core each. `make soak` runs the
-# simulator's tests in the release profile as well, because debug assertions once hid a miscompilation.
-test: lint
+# tests, because tests have more features of the dependencies on; built alone, they would be compiled a second time. Clippy is the compiler
+# of the workspace here, so that the sources are compiled once for lints and tests. The Python environment is installed and the rest is
+# linted meanwhile. Tests of silent nodes mostly wait, so they run beside the build for the model checker. What follows them needs a core
+# each. `make soak` runs the simulator's tests in the release profile as well, because debug assertions once hid a miscompilation.
+test: export RUSTC_WORKSPACE_WRAPPER := clippy-driver
+test: export CLIPPY_ARGS := -Dwarnings__CLIPPY_HACKERY__
+test: rust debian
 	@rm -f $(skips)
-	$(call say,building the hardware for its co-simulation)
-	@$(MAKE) rtl-programs
-	$(call say,building everything for tests)
-	@cargo build -q --workspace --profile ci --lib --bins --tests
+	$(call say,building everything for tests; lints)
+	@$(MAKE) --jobs 2 test-build lint-rest
 	$(call say,testing the crates)
 	@$(rtl_small) cargo test -q --workspace --profile ci -- --skip silence::
 	$(call say,testing silent peers and all interleavings of lock-free code)
@@ -35,6 +36,12 @@ test: lint
 		echo "skipped, because this machine lacks something:"; \
 		sort -u $(skips) | sed 's/^/  /'; \
 	fi
+
+.PHONY: test-build
+test-build:
+	@cargo fmt --all --check
+	@cargo build -q --workspace --profile ci --all-targets
+	@$(MAKE) rtl-programs
 
 .PHONY: test-silence
 test-silence:
