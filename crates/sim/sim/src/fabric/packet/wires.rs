@@ -1,4 +1,4 @@
-//! A packet's path: from a node's link through switch ports to its end.
+//! The path of a packet: from the link of a node through switch ports to its destination.
 
 use super::{Event, FROM_NODE, Loss, OUTSIDE, Packet, Queue, Role, Transport, Wires};
 use crate::fabric::stream::flow_hash;
@@ -23,7 +23,7 @@ impl<T: Transport> Wires<T> {
         self.opened.push(transfer);
     }
 
-    /// Puts a packet on the link of a node, which is free.
+    /// Sends a packet on the link of a node. The link must be free.
     pub(super) fn put<O: Observer>(
         &mut self,
         core: &mut Core<Event<T::Timer>, O>,
@@ -65,11 +65,11 @@ impl<T: Transport> Wires<T> {
         }
     }
 
-    /// Returns when a packet with this departure can be queued at the next port, without propagation.
+    /// Returns when a packet with this departure can be queued at the next port, not counting propagation.
     pub(super) fn ready(&self, departure: Departure, packet: &Packet<T::Header>) -> Time {
         let Departure { first, last } = departure;
         let start = match self.plan.cut_through {
-            // A faster link must not run out of bits in the middle of a packet.
+            // A faster next link must not run out of bits in the middle of a packet.
             true => {
                 let next = self.ports[packet.port as usize].pace;
                 first.max(last.saturating_sub(next.transmit(u64::from(packet.wire))))
@@ -118,7 +118,7 @@ impl<T: Transport> Wires<T> {
         }
     }
 
-    /// Sends a packet from a port that is free.
+    /// Sends a packet from a free port.
     pub(super) fn depart<O: Observer>(
         &mut self,
         core: &mut Core<Event<T::Timer>, O>,
@@ -161,7 +161,7 @@ impl<T: Transport> Wires<T> {
     pub(super) fn drain<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, number: u32) {
         let port = &mut self.ports[number as usize];
         if port.free_at > core.now() {
-            // A pause frame was sent first.
+            // A pause frame has used the port since this event was scheduled.
             return core.schedule(port.free_at, Event::PortFree(number));
         }
         port.draining = false;
