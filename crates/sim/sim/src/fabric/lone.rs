@@ -23,8 +23,9 @@ pub(in crate::fabric) struct Lone {
 }
 
 impl Lone {
-    /// Returns the completion time of a message that is alone. The first message of its kind is simulated on the fabric that `afresh`
-    /// creates, which is in its state before the first message and has no faults. Later messages of that kind use the stored result.
+    /// Returns the completion time of a message that is alone. The first message of each size and kind of path is simulated on the fabric
+    /// that `afresh` creates, which is in its state before the first message and has no faults. Later messages like it use the stored
+    /// result.
     pub(in crate::fabric) fn completion<F: Fabric>(
         &self,
         network: &Network,

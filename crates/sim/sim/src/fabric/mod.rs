@@ -23,7 +23,7 @@
 //! Faults: call [`Topology::route_at`](unrack_engine::topology::Topology::route_at) for the next port. Call
 //! [`Topology::loses`](unrack_engine::topology::Topology::loses) once for each packet and link, when the departure is known, host links
 //! ([`LinkId::Host`](crate::LinkId)) included. A lost packet has used its time on the link: book that time, call `dropped`, and forget the
-//! packet. Without faults, each of these calls only tests an option. A protocol whose peer is gone for good stops retrying and calls
+//! packet. Without faults, each of these calls only tests an option. A protocol whose peer is gone permanently stops retrying and calls
 //! [`Core::give_up`](crate::Core::give_up).
 //!
 //! Time within a fabric: the bookings of a port must be made in the order of the times that they are for. The easiest way is to book in the

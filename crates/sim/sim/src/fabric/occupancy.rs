@@ -90,8 +90,8 @@ impl Occupancy {
         self.paces.iter().zip(sums.iter()).map(bytes).sum()
     }
 
-    /// Records a packet in the queue of this port, which will be free at `free_at`. The caller must have called [`Occupancy::room`] for the
-    /// same time before.
+    /// Records that a packet was queued at this port, so that the port will be free at `free_at`. The caller must have called
+    /// [`Occupancy::room`] for the same time before.
     pub(in crate::fabric) fn queued(&mut self, port: u32, now: Time, free_at: Time) {
         let place = &mut self.ports[port as usize];
         let before = std::mem::replace(&mut place.free_at, free_at);

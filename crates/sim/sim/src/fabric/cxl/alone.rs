@@ -95,7 +95,8 @@ impl Alone {
     }
 
     /// Returns a small network without faults that has a path like the message's, and the message on that path. All lines of the message
-    /// take one path, so a network of thousands of nodes need not be built to simulate it.
+    /// take one path, so a network of thousands of nodes need not be built to simulate it. If no small network has such a path, returns the
+    /// whole network without faults.
     pub(super) fn smallest(&self, message: &Message) -> (Network, Message) {
         let links: Vec<Link> = self.network.links(message.src, message.dst).collect();
         let small = match links[..] {

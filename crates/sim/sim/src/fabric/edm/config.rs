@@ -85,7 +85,7 @@ impl Default for EdmConfig {
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// `srpt` for heavy-tailed sizes, `fcfs` for others (§3.1.1 (4)). A tail is heavy if it is heavier than an exponential's
-    /// ([`SizeDistribution::is_heavy_tailed`](unrack_workload::SizeDistribution::is_heavy_tailed)). It is the same as `srpt` until
+    /// ([`SizeDistribution::is_heavy_tailed`](unrack_workload::SizeDistribution::is_heavy_tailed)). This order is the same as `srpt` until
     /// [`EdmConfig::for_tail`] resolves it.
     ByTail,
     /// First come, first served.

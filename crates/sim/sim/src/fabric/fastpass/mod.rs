@@ -108,7 +108,7 @@ enum Words {
     Demands(Vec<Demand>),
     /// Timeslots, and when each begins.
     Slots(Vec<(Time, Allocation)>),
-    /// Ranges of missing segments, without their end, and the number of all missing segments.
+    /// Ranges of missing segments (a range does not include its end), and the number of all missing segments.
     Missing(Vec<(u32, u32)>, u32),
 }
 

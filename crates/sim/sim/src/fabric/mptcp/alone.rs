@@ -21,8 +21,8 @@ pub(super) struct Patterns {
     known: RefCell<BTreeMap<Alike, Pattern>>,
 }
 
-/// Maximum number of segments of a message that is simulated for others, because the records of a longer message would take more memory
-/// than they save time.
+/// Maximum number of segments of a message that is simulated for others. The records of a longer message would not be worth the memory that
+/// they take.
 const MOST_SEGMENTS: usize = 1 << 18;
 
 impl Mptcp {

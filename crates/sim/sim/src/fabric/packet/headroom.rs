@@ -2,12 +2,14 @@
 //!
 //! Each link of a switch has *headroom* for the packets that still arrive after this request. If each port has a separate buffer, the link
 //! may use the rest of that buffer. If the switch has a shared buffer, the headroom of all links is set aside, the links share the rest,
-//! and each link may hold alpha times the free part of the rest. This is DCQCN §4, whose dynamic threshold is `beta (B - 8 n t_flight - s)
-//! / 8` with beta = 8, hence alpha = 1. (The 8 is the number of priorities; here only one is paused.) A paused link resumes when the switch
-//! holds no bytes of the link, or more than two full packets less than the threshold.
+//! and each link may hold alpha times the free part of the rest. This is DCQCN §4, whose dynamic threshold is
+//! `beta (B - 8 n t_flight - s) / 8` with beta = 8, hence alpha = 1. (The 8 is the number of priorities; here only one is paused.) The
+//! sender of a paused link resumes when the switch holds no bytes of the link, or when these bytes are more than two full packets below the
+//! threshold.
 //!
-//! Therefore no packet is dropped. When a packet comes by a link that has not been asked to pause, the switch holds at most alpha times the
-//! free bytes of that link, and at that time the free bytes are not below 0. Later packets fit in the headroom of the link.
+//! Therefore no packet is dropped. When a packet comes by a link whose sender has not been asked to pause, the bytes that the switch holds
+//! of that link are at most alpha times the free bytes, so that the free bytes are not below 0. Later packets fit in the headroom of the
+//! link.
 
 use crate::fabric::stream::StreamPlan;
 use crate::site::SwitchBuffer;

@@ -29,7 +29,8 @@ const LONGEST: u64 = 65_535 * 64;
 pub(super) struct Pauses {
     headroom: Headroom,
     links: Vec<Held>,
-    /// Time until which the sender of each link pauses. `ZERO` if it does not pause, or if the network has no faults.
+    /// Time at which the latest pause of each link's sender expires. `ZERO` if no expiry is scheduled, as always in a network without
+    /// faults.
     until: Vec<Time>,
 }
 
@@ -75,7 +76,7 @@ impl Pauses {
 }
 
 impl<T: Transport> Wires<T> {
-    /// Counts a data packet that starts to wait, on the account of the link by which it came. Returns whether the switch has room for it.
+    /// Counts a data packet that starts to wait as bytes held of the link by which it came. Returns whether the switch has room for it.
     pub(super) fn hold<O: Observer>(
         &mut self,
         core: &mut Core<Event<T::Timer>, O>,

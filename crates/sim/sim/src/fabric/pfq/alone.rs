@@ -7,8 +7,8 @@ use unrack_units::Time;
 use unrack_workload::Message;
 
 impl Pfq {
-    /// Returns whether the time of a message is simulated. It is simulated if there is no exact formula, because packets of one transfer
-    /// may part and meet again or links differ, and if the message is not too long.
+    /// Returns whether the time of a message is simulated. This is the case if no exact formula exists, because packets of one transfer may
+    /// part and meet again or because links differ, unless the message is too long.
     pub(super) fn is_simulated(&self, message: &Message) -> bool {
         let segments = self.segments(message.bytes).max(self.segments(message.request.into()));
         let has_one_way = || {

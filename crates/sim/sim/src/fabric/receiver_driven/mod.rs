@@ -84,13 +84,13 @@ struct Ends<P: ReceiverPolicy> {
     expiry: Option<Expiry>,
     /// Time without an arrival after which a receiver considers its grants lost.
     timeout: Time,
-    /// Longer timeout for ungranted segments: the time after which a receiver that awaits such segments considers them lost, and after
-    /// which a sender without any reply announces its transfer again. It is longer because senders do not know of each other's ungranted
-    /// segments, which may fill a port, while granted segments arrive at the rate of the link.
+    /// Timeout for segments that need no grant: the time after which a receiver that awaits such segments considers them lost, and after
+    /// which a sender without any reply announces its transfer again. It may be longer than `timeout`, because senders do not know of each
+    /// other's ungranted segments, which may fill a port, while granted segments arrive at the rate of the link.
     patience: Time,
-    /// Round trip. If it is given, a receiver considers grants lost only if its link was idle at least a round trip after they were issued,
-    /// or if `patience` has passed, because missing packets may be in the queue while other packets arrive back to back. `None`: a receiver
-    /// does not consider whether its link was idle.
+    /// Round trip after which granted packets should arrive. If it is set, a receiver considers its grants lost only if its link has been
+    /// idle since that time, or if `patience` has passed, because missing packets may be in the queue while other packets arrive back to
+    /// back. If it is `None`, the receiver does not check whether its link was idle.
     idles_after: Option<Time>,
     transfers: Vec<Pair>,
     /// For each node, the transfers that may send, ordered by the number of segments left to send.

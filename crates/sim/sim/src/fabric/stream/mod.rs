@@ -70,7 +70,7 @@ pub(super) struct Streams<K: Kind> {
 pub(super) const NEVER_MARKED: Bytes = Bytes::new(u64::MAX);
 
 impl<K: Drive> Streams<K> {
-    /// Creates streams. `threshold` returns how many bytes may be before a data packet, at a port of this rate, until the packet is marked.
+    /// Creates streams. `threshold` returns the number of waiting bytes above which a port of this rate marks data packets.
     pub(super) fn new(plan: &StreamPlan, kind: K, threshold: impl Fn(Rate) -> Bytes) -> Self {
         Streams {
             plan: plan.clone(),

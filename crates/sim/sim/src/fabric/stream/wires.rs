@@ -54,8 +54,8 @@ pub(super) enum Forwarded {
 }
 
 impl<K: Kind> Wires<K> {
-    /// Creates the links and ports of a network. `threshold` returns how many bytes may be before a data packet, at a port of this rate,
-    /// until the packet is marked.
+    /// Creates the links and ports of a network. `threshold` returns the number of waiting bytes above which a port of this rate marks data
+    /// packets.
     pub(super) fn new(plan: &StreamPlan, threshold: impl Fn(Rate) -> Bytes) -> Wires<K> {
         let topology = &plan.network.topology;
         let port = |port| {

@@ -47,7 +47,7 @@ pub trait Queue: Clone {
     fn passes(&self, _rank: u32) -> bool {
         true
     }
-    /// Returns whether a data packet that finds `ahead` bytes before it at this port is marked for congestion.
+    /// Returns whether a data packet that finds `ahead` bytes ahead of it at this port is marked for congestion.
     fn marks(&mut self, _port: u32, _ahead: u64) -> bool {
         false
     }
