@@ -86,7 +86,7 @@ struct Ends {
     pacing: Pacing,
     transfers: Vec<Pair>,
     nodes: Vec<Node>,
-    /// Completion times alone, for the messages that were simulated.
+    /// Completion times of messages that are alone, as far as they were simulated.
     lone: Lone,
 }
 

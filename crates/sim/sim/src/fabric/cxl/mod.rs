@@ -60,7 +60,7 @@ use unrack_workload::{Kind, Message, MessageId};
 /// CXL on a network.
 pub struct Cxl {
     alone: Alone,
-    /// Completion times alone, for the messages that were simulated.
+    /// Completion times of messages that are alone, as far as they were simulated.
     lone: Lone,
     topology: Topology,
     wiring: Wiring,
@@ -78,7 +78,7 @@ pub struct Cxl {
 
 impl Tied for Event {}
 
-/// Events of [`Cxl`]. A number is that of the link concerned.
+/// Events of [`Cxl`]. Each event names the link concerned by its number, or the message.
 #[derive(Debug, Clone, Copy)]
 pub enum Event {
     /// A flit may start on this link.
@@ -481,9 +481,9 @@ impl Fabric for Cxl {
         Some(Largest { bytes, why: "2^31 lines: cut it into several messages".into() })
     }
 
-    /// Returns the completion time alone. It is computed for a message that needs no credit twice, such as one of 4 KiB with the default
-    /// credits. A longer message is simulated. If it is longer than 4 MiB, as many whole periods as possible are left out of the
-    /// simulation, because each of them takes as long as the one before.
+    /// Returns the completion time of a message that is alone. It is computed for a message that needs no credit twice, such as one of 4
+    /// KiB with the default credits. A longer message is simulated. If it is longer than 4 MiB, as many whole periods as possible are left
+    /// out of the simulation, because each of them takes as long as the one before.
     fn unloaded(&self, message: &Message) -> Time {
         let lines = lines(message);
         if let Some(time) = self.alone.completion(message, lines) {

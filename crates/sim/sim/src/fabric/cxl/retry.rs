@@ -13,8 +13,8 @@ use unrack_units::Time;
 use unrack_workload::MessageId;
 
 impl Cxl {
-    /// Returns when the flits from `start` to `end` have arrived without error, or `None` if the link stays down permanently. If the network
-    /// has faults, these are a single flit.
+    /// Returns when the flits from `start` to `end` have arrived without error, or `None` if the link stays down permanently. If the
+    /// network has faults, these are a single flit.
     pub(super) fn through(&self, link: u32, start: Time, end: Time) -> Option<Time> {
         let Link { id, flit, propagation, port, .. } = self.links[link as usize];
         let Some(faults) = self.topology.faults() else { return Some(end) };

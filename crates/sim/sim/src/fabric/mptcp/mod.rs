@@ -29,7 +29,7 @@ pub use super::stream::Event;
 /// Multipath TCP on a network.
 pub struct Mptcp {
     streams: Streams<Multipath>,
-    /// Completion times alone, as far as they are known.
+    /// Completion times of messages that are alone, as far as they are known.
     patterns: Patterns,
 }
 

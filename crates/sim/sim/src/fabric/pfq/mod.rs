@@ -52,7 +52,7 @@ pub struct Pfq {
     packets: Slab<Packet>,
     random: SplitMix64,
     seed: u64,
-    /// Completion times alone, for the messages that were simulated.
+    /// Completion times of messages that are alone, as far as they were simulated.
     lone: Lone,
 }
 
@@ -485,8 +485,8 @@ impl Fabric for Pfq {
         Some(largest_in_packets(Bytes::new(self.most)))
     }
 
-    /// Returns the completion time alone. It is computed for one packet, or for a single path of links that are alike, and simulated
-    /// otherwise. Very long messages get a lower bound: see [`Pfq::alone`].
+    /// Returns the completion time of a message that is alone. It is computed for one packet, or for a single path of links that are alike,
+    /// and simulated otherwise. Very long messages get a lower bound: see [`Pfq::alone`].
     fn unloaded(&self, message: &Message) -> Time {
         let (src, dst) = (message.src, message.dst);
         let bound = match message.kind.is_answered() {

@@ -73,7 +73,7 @@ pub struct R2c2 {
     /// Parameters of the network, except its topology.
     ethernet: Ethernet,
     seed: u64,
-    /// Completion times alone, for the messages that were simulated.
+    /// Completion times of messages that are alone, as far as they were simulated.
     lone: Lone,
     /// Controller that computes the rates of all flows, if there is one.
     controller: Option<Controller>,
@@ -245,8 +245,8 @@ impl Fabric for R2c2 {
         Some(largest_in_packets(Bytes::new(self.rack.setup.most)))
     }
 
-    /// Returns the completion time alone. It is computed for one packet, and simulated otherwise. Very long messages get a lower bound: see
-    /// [`Alone::time`].
+    /// Returns the completion time of a message that is alone. It is computed for one packet, and simulated otherwise. Very long messages
+    /// get a lower bound: see [`Alone::time`].
     fn unloaded(&self, message: &Message) -> Time {
         let (src, dst) = (message.src, message.dst);
         let (request, (from, to)) = match message.kind.is_answered() {

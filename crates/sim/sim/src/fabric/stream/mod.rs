@@ -62,7 +62,7 @@ pub(super) struct Streams<K: Kind> {
     alarms: Alarms,
     /// State of hosts, if packets take time inside them.
     pub(super) hosts: Option<Box<Hosts>>,
-    /// Completion times alone, for the messages that were simulated.
+    /// Completion times of messages that are alone, as far as they were simulated.
     pub(super) lone: Lone,
 }
 
