@@ -1,10 +1,10 @@
-//! Switch buffers for packets that wait: one for each port, or one for all ports of a switch, with the dynamic
-//! threshold of Choudhury and Hahne (Dynamic Queue Length Thresholds for Shared-Memory Packet Switches, IEEE/ACM
-//! Transactions on Networking 6(2), 1998): a queue may grow as long as it is shorter than alpha times the free space.
+//! Switch buffers for waiting packets: one for each port, or one that all ports of a switch share. A shared buffer has the dynamic
+//! threshold of Choudhury and Hahne (Dynamic Queue Length Thresholds for Shared-Memory Packet Switches, IEEE/ACM Transactions on Networking
+//! 6(2), 1998): a queue may grow while it is shorter than alpha times the free space.
 
 use crate::site::SwitchBuffer;
 
-/// Space that a queue may use now.
+/// Space that a queue may use at this moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Room {
     /// Limit of the queue, in bytes.
@@ -14,7 +14,7 @@ pub enum Room {
 }
 
 impl Room {
-    /// Returns whether a queue of `waiting` bytes may grow by `wire`.
+    /// Returns whether a queue of `waiting` bytes may grow by a packet of `wire` bytes.
     pub fn takes(self, waiting: u64, wire: u32) -> bool {
         let wire = u64::from(wire);
         match self {
@@ -24,7 +24,7 @@ impl Room {
         }
     }
 
-    /// Returns the bytes at which a queue takes no more.
+    /// Returns the queue length, in bytes, from which on the queue accepts no packet.
     pub fn limit(self) -> u64 {
         match self {
             Room::Own(limit) => limit,
@@ -32,7 +32,7 @@ impl Room {
         }
     }
 
-    /// Adds bytes that the queue has let go of.
+    /// Adds the bytes of a packet that has left the queue to the free space.
     pub fn freed(&mut self, bytes: u64) {
         if let Room::Shared { free, .. } = self {
             *free += bytes;
@@ -40,16 +40,16 @@ impl Room {
     }
 }
 
-/// Bytes that wait at each switch, where switches share their buffers.
+/// Bytes that wait at each switch, for switches whose ports share a buffer.
 pub(super) struct Pools {
     size: u64,
     alpha: f64,
-    /// Bytes that wait, by switch.
+    /// Waiting bytes, by switch.
     used: Vec<u64>,
 }
 
 impl Pools {
-    /// Returns `None` if ports have buffers of their own.
+    /// Creates the state, or returns `None` if each port has a separate buffer.
     pub(super) fn new(buffer: SwitchBuffer, switches: u32) -> Option<Pools> {
         let SwitchBuffer::Shared { size, alpha } = buffer else { return None };
         Some(Pools { size: size.get(), alpha, used: vec![0; switches as usize] })
@@ -94,7 +94,7 @@ mod tests {
     }
 
     proptest! {
-        /// Greedy queues: N that are always offered more end up with alpha / (1 + N alpha) each (§III, eq. 3).
+        /// N queues that are always offered more packets end up with alpha / (1 + N alpha) of the buffer each (§III, eq. 3).
         #[test]
         fn greedy_queues_share_alike(queues in 1usize..20, alpha in 0.1f64..4.0) {
             let mut pools = Pools::new(SwitchBuffer::Shared { size: Bytes::new(1_000_000), alpha }, 1).unwrap();

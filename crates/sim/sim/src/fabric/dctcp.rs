@@ -1,4 +1,4 @@
-//! `dctcp`: windows cut in proportion to marks (Alizadeh et al., SIGCOMM 2010; RFC 8257).
+//! `dctcp`: senders cut their windows in proportion to marked packets (Alizadeh et al., SIGCOMM 2010; RFC 8257).
 
 use super::stream::single::Single;
 use super::stream::{StreamPlan, Streams};

@@ -1,8 +1,8 @@
 //! `ideal`: a lower bound of the completion time of any message, on any fabric with the same links.
 //!
-//! Every message is alone ([`Network::ideal`]): its bits are sent at the slowest link's rate, cross the links each
-//! way, and wait for nothing. There is no queue, header, switch or host. It bounds each message's completion in open
-//! loop, and so a program's run time in closed loop.
+//! Every message is alone ([`Network::ideal`]): its bits are sent at the rate of the slowest link, cross the links in each direction, and
+//! never wait. There is no queue, header, switch or host. The result bounds the completion time of each message in open loop, and therefore
+//! the run time of a program in closed loop.
 
 use crate::contract::{NoParams, Registered};
 use crate::cost::Cost;
@@ -15,7 +15,7 @@ use unrack_rack::{Networks, Profile, Protocol};
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId};
 
-/// Lower bound on a network.
+/// Fabric that completes each message at its lower bound on a network.
 pub struct Ideal {
     network: Network,
 }

@@ -1,7 +1,7 @@
-//! Completion time of a message that is alone, simulated where no closed form exists.
+//! Completion time of a message that is alone in its network, simulated where no closed form exists.
 //!
-//! Paths of one length count as alike, so each size is simulated once for each length; without switches, paths whose
-//! ends are equally far apart in each dimension.
+//! Each message size is simulated once for each kind of path. Paths with the same number of links are alike; in a topology without
+//! switches, paths are alike if their ends are equally far apart in each dimension.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,19 +12,20 @@ use unrack_rack::graph::Cube;
 use unrack_units::Time;
 use unrack_workload::{Computing, ListedMessages, Message, MessageId};
 
-/// Packets of a message up to which it is simulated where a lower bound is known: a longer one takes about as long as
-/// that, and would take seconds.
+/// Number of packets up to which a message is simulated although a lower bound is known. A longer message takes about as long as its bound,
+/// and its simulation would take seconds.
 pub(in crate::fabric) const MOST_SIMULATED: u32 = 1 << 14;
 
-/// Completion times known so far, by the bytes of the message.
+/// Completion times known so far, by message size in bytes.
 #[derive(Default)]
 pub(in crate::fabric) struct Lone {
     pub known: RefCell<BTreeMap<(Alike, u64), Time>>,
 }
 
 impl Lone {
-    /// Returns the completion time of a message that is alone. It is simulated on the fabric that `afresh` creates, as
-    /// it is before its first message and without faults, unless a message like it has been before.
+    /// Returns the completion time of a message that is alone. The first message of each size and kind of path is simulated on the fabric
+    /// that `afresh` creates, which is in its state before the first message and has no faults. Later messages like it use the stored
+    /// result.
     pub(in crate::fabric) fn completion<F: Fabric>(
         &self,
         network: &Network,
@@ -41,7 +42,7 @@ impl Lone {
     }
 }
 
-/// Simulates a message alone on a fabric without faults; returns its completion time.
+/// Simulates a message alone on a fabric without faults, and returns its completion time and the observer.
 pub(in crate::fabric) fn simulated<F: Fabric, O: Observer>(
     fabric: F,
     network: &Network,
@@ -51,12 +52,12 @@ pub(in crate::fabric) fn simulated<F: Fabric, O: Observer>(
     let work = ListedMessages::new(vec![(Time::ZERO, *message)].into(), network.nodes());
     let work = work.expect("a message of this network");
     let (run, _, observer) = Sim::observed(Alone(fabric), work, observer).run();
-    // Nothing is in its way; but its own parameters may let it take longer than simulated time.
+    // No other message delays this one, but the fabric's parameters may make it take longer than the simulated time.
     (run.outcomes[0].completion().unwrap_or(run.ended), observer)
 }
 
-/// Parameters that determine the time, besides bytes: number of links on the path, whether the ends are in one rack,
-/// kind, bytes of the request, and where the ends are, as far as that matters.
+/// Parameters of a message that determine its time alone, in addition to its bytes: the number of links on the path, whether the ends are
+/// in one rack, the kind, the bytes of the request, and the positions of the ends as far as they matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::fabric) struct Alike {
     pub links: usize,
@@ -79,9 +80,9 @@ impl Alike {
     }
 }
 
-/// Returns where the ends are: with hosts, in their racks, because the first lines of buffers are in the memory of one
-/// host; on a torus or mesh, the distance in each dimension, because a message may take several paths; on another graph,
-/// both nodes.
+/// Returns the positions of a message's ends, as far as they affect its time. With hosts: their positions in their racks, because the first
+/// lines of buffers are in the memory of one host. On a torus or mesh: the distance in each dimension, because a message may take several
+/// paths. On another graph: the two nodes.
 fn places(network: &Network, message: &Message) -> [u32; 2] {
     let (topology, ends) = (&network.topology, [message.src, message.dst]);
     match topology.graph() {
@@ -94,7 +95,7 @@ fn places(network: &Network, message: &Message) -> [u32; 2] {
     }
 }
 
-/// Returns the hops between two nodes in each dimension, as digits of one number.
+/// Returns the number of hops between two nodes in each dimension, encoded as the digits of one number.
 fn apart(cube: &Cube, [a, b]: [u32; 2]) -> u32 {
     let hops = |dimension| {
         let [a, b] = [a, b].map(|node| cube.coordinate(node, dimension));
@@ -103,7 +104,7 @@ fn apart(cube: &Cube, [a, b]: [u32; 2]) -> u32 {
     (0..cube.dimensions()).fold(0, |digits, dimension| digits * cube.side(dimension) + hops(dimension))
 }
 
-/// Fabric for a single message, without an unloaded time.
+/// Fabric that carries a single message and does not compute its unloaded time.
 struct Alone<F>(F);
 
 impl<F: Fabric> Fabric for Alone<F> {

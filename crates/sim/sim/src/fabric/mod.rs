@@ -1,37 +1,36 @@
-//! One leaf per fabric.
+//! Fabrics: each module simulates one protocol on one topology.
 //!
 //! # How to add a fabric
 //!
-//! 1. The protocol's rules go to `unrack_protocol` as a sans-IO core: it is told what happened at time t,
-//!    and answers with what to do. No queue, no port, no clock in it.
-//! 2. A leaf here owns the parts of the network the protocol uses (see [`unrack_engine::network`]: links,
-//!    ports with known departures, the star), one core per endpoint or per switch in dense arrays
-//!    named by index, and a small `Copy` event enum.
-//! 3. It implements [`Fabric`](crate::Fabric): `submit` when a message comes, `handle` when one of its own events
-//!    is due, `unloaded` as arithmetic. Both get the engine as [`Core`](crate::Core): `now`, `schedule`,
-//!    `message`, `complete`, and the counters that every fabric keeps: `hop` at each link crossed, `sent`
-//!    and `arrived` at the ends, `dropped` and `retransmitted`, `queued` at each switch port; and
-//!    `waits` when something other than the network begins or ceases to hold a message up.
-//! 4. It implements [`Registered`](crate::contract::Registered), and gets a line of the list there.
-//! 5. Tests: what runs for all fabrics runs for it then (unloaded completion to the picosecond for sizes around every
-//!    boundary, conservation of bytes, explanations, keys, memory, `crates/sim/sim/tests`); its own rules need tests of
-//!    their own.
+//! 1. The rules of the protocol go into `unrack_protocol` as a sans-IO core: its caller reports each event with the time t, and the core
+//!    answers with actions. The core has no queue, port or clock.
+//! 2. A module here owns the parts of the network that the protocol uses (see [`unrack_engine::network`]: links, ports with known
+//!    departures, the star). It also has one core for each endpoint or switch, in dense arrays that are indexed by number, and a small
+//!    `Copy` event enum.
+//! 3. The module implements [`Fabric`](crate::Fabric): `submit` is called for each new message, `handle` for each due event of this fabric,
+//!    and `unloaded` computes the completion time alone. The first two get the engine as [`Core`](crate::Core): `now`, `schedule`,
+//!    `message`, `complete`, and the counters that every fabric keeps: `hop` at each link crossed, `sent` and `arrived` at the ends,
+//!    `dropped` and `retransmitted`, `queued` at each switch port. `waits` reports that something other than the network starts or stops
+//!    delaying a message.
+//! 4. It implements [`Registered`](crate::contract::Registered), and is added to the list in that module.
+//! 5. Tests: the tests of all fabrics (`crates/sim/sim/tests`) then run for the new one: unloaded completion to the picosecond for sizes
+//!    around every boundary, conservation of bytes, explanations, keys, memory. Its own rules need separate tests.
 //!
-//! A transport over packets is shorter: `packet::Transport` is asked for a packet when a node's link is free and told
-//! what has arrived. Ports, queues, routes, pauses, faults, acknowledgement of requests by their answers and the life
-//! of transfers are the business of `packet::PacketNetwork`. `pfabric.rs` is the shortest example.
+//! A packet transport is shorter, because it implements only `packet::Transport`: the network asks it for a packet when a node's link is
+//! free, and passes it the packets that have arrived. `packet::PacketNetwork` handles ports, queues, routes, pauses, faults, the
+//! acknowledgement of requests by their answers, and the life of transfers. `pfabric.rs` is the shortest example.
 //!
-//! Faults: ask [`Topology::route_at`](unrack_engine::topology::Topology::route_at) for the next port, and
-//! [`Topology::loses`](unrack_engine::topology::Topology::loses) once for each packet and link, when the departure is known,
-//! host links ([`LinkId::Host`](crate::LinkId)) included. A lost packet has taken its time on the link: book it, call
-//! `dropped`, and forget the packet. Without faults both calls cost one test of an option. A protocol whose peer is
-//! gone for ever stops trying and calls [`Core::give_up`](crate::Core::give_up).
+//! Faults: call [`Topology::route_at`](unrack_engine::topology::Topology::route_at) for the next port. Call
+//! [`Topology::loses`](unrack_engine::topology::Topology::loses) once for each packet and link, when the departure is known, host links
+//! ([`LinkId::Host`](crate::LinkId)) included. A lost packet has used its time on the link: book that time, call `dropped`, and forget the
+//! packet. Without faults, each of these calls only tests an option. A protocol whose peer is gone permanently stops retrying and calls
+//! [`Core::give_up`](crate::Core::give_up).
 //!
-//! Time within a fabric: book a port in the order of the times booked for. The easiest way is to book at the event of
-//! that very time; where all bookings of a port happen a constant ahead of their time, the order is the same and an
-//! event is saved.
+//! Time within a fabric: the bookings of a port must be made in the order of the times that they are for. The easiest way is to book in the
+//! event of that very time. If all bookings of a port are made the same time ahead, their order is kept too, and one event per booking is
+//! saved.
 //!
-//! A whole run is `Sim::new(fabric, source).run()`.
+//! `Sim::new(fabric, source).run()` executes a whole run.
 
 pub(crate) mod buffer;
 pub mod cxl;
@@ -60,13 +59,13 @@ use unrack_engine::Largest;
 use unrack_protocol::segments::MOST_SEGMENTS;
 use unrack_units::Bytes;
 
-/// Returns the largest message of a fabric whose packets carry `payload` each, and are numbered in 32 bits.
+/// Returns the largest message of a fabric whose packets carry `payload` bytes each and have 32-bit numbers.
 fn largest_in_packets(payload: Bytes) -> Largest {
     let bytes = Bytes::new(payload.get().saturating_mul(u64::from(MOST_SEGMENTS)));
     Largest { bytes, why: format!("2^31 packets of {payload}: raise `network.mtu`") }
 }
 
-/// Implements `Split` for a fabric by the field that can run a part of the network alone.
+/// Implements `Split` for a fabric by forwarding to its field `$field`, which can simulate one part of the network.
 macro_rules! split_by_switch {
     ($fabric:ident, $field:ident, $event:ty, $parcel:ty) => {
         impl unrack_engine::events::Split for $fabric {

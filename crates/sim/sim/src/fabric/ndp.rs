@@ -1,7 +1,6 @@
 //! `ndp`: full switches trim packets to their headers, and receivers pull the rest (Handley et al., SIGCOMM 2017).
 //!
-//! The transfers of a node take turns at its link, one packet each. Headers, pulls and acknowledgements go
-//! before data.
+//! The transfers of a node take turns on its link, one packet each. Headers, pulls and acknowledgements are sent before data.
 
 use super::lone::Lone;
 use super::packet::{self, Net, Packet, PacketNetwork, Side, Transport, Trimming, fabric_of_packets};
@@ -82,31 +81,31 @@ impl Registered for Ndp {
 struct Ends {
     window: u32,
     rto: Time,
-    /// See [`Timeouts::idle`].
+    /// Timeout for lost pulls: see [`Timeouts::idle`].
     idle: Time,
     pacing: Pacing,
     transfers: Vec<Pair>,
     nodes: Vec<Node>,
-    /// Times of messages that are alone, as far as they were simulated.
+    /// Completion times of messages that are alone, as far as they were simulated.
     lone: Lone,
 }
 
 struct Pair {
     sender: Sender,
-    /// It counts in [`Node::unsent`].
+    /// Whether the transfer is counted in [`Node::unsent`].
     is_unsent: bool,
-    /// The transfer waits for its turn at the node's link.
+    /// Whether the transfer is in the queue for the node's link.
     waits: bool,
     arrived: SegmentSet,
-    /// Pulls sent by its receiver.
+    /// Number of pulls that the receiver has sent for this transfer.
     pulls: u32,
 }
 
 #[derive(Default)]
 struct Node {
-    /// Transfers that may send, in turn.
+    /// Queue of transfers that may send, in round-robin order.
     turns: VecDeque<u32>,
-    /// Transfers of which segments are still to be sent, or to be sent again.
+    /// Number of transfers with segments that are to be sent or retransmitted.
     unsent: u32,
     pulls: PullQueue,
     /// Time of the next scheduled [`Poll`].
@@ -114,7 +113,7 @@ struct Node {
 }
 
 impl Node {
-    /// Counts a transfer that leaves this node among those with unsent segments, or no longer.
+    /// Updates the count of this node's transfers with unsent segments. `is_unsent`: whether the transfer now has any.
     fn count_unsent(&mut self, pair: &mut Pair, is_unsent: bool) {
         let before = std::mem::replace(&mut pair.is_unsent, is_unsent);
         self.unsent = self.unsent + u32::from(is_unsent) - u32::from(before);
@@ -132,29 +131,29 @@ pub enum Header {
     Segment(u32),
     Ack(u32),
     Nack(u32),
-    /// Pulls sent for this transfer until now.
+    /// Number of pulls sent for this transfer so far.
     Pull(u32),
     /// All segments have arrived.
     Done,
 }
 
-/// Timer: this node may have a pull to send.
+/// Timer event: this node may have a pull to send.
 #[derive(Debug, Clone, Copy)]
 pub struct Poll(NodeId);
 
-/// Returns the bytes of the reports on one packet: its acknowledgement and a pull.
+/// Returns the bytes of the reports on one packet: an acknowledgement and a pull.
 fn reports(plan: &StreamPlan) -> u64 {
     2 * plan.framing.wire(0).get()
 }
 
-/// Returns whether a node sends the reports on a packet in the time in which the packet arrives. If not, reports are a load that
-/// competes with data: see [`Pacing`]. (The paper's packets have 9,000 B, so that it does not say.)
+/// Returns whether a node can send the reports on a packet in the time that the packet takes to arrive. If not, the reports compete with
+/// data for the link: see [`Pacing`]. (The paper does not treat this case, because its packets have 9,000 B.)
 fn reports_fit(plan: &StreamPlan) -> bool {
     reports(plan) <= plan.full_packet().get()
 }
 
-/// Returns the bytes of reports that wait at a receiver to which each node has sent a window of packets, if they do not fit beside
-/// packets.
+/// Returns the bytes of reports that wait at a receiver after each node has sent it a window of packets. Returns 0 if reports fit in the
+/// time of the packets.
 fn reports_that_wait(plan: &StreamPlan, window: u32) -> u64 {
     let packets = u64::from(window).saturating_mul(plan.network.nodes().into());
     if reports_fit(plan) { 0 } else { reports(plan).saturating_mul(packets) }
@@ -162,14 +161,16 @@ fn reports_that_wait(plan: &StreamPlan, window: u32) -> u64 {
 
 /// Time between two pulls of a node.
 ///
-/// It is the time of a packet (§3.2), unless the reports on a packet take longer than the packet (an MTU below 142 B, with
-/// headers). Then pulls at that rate would ask for more packets than the node can report: its reports, which go first, would keep
-/// its own data from the link, timeouts would send again what only waits for its report, and the network would collapse.
+/// It is the time of a packet (§3.2), unless the reports on a packet take longer than the packet (an MTU below 142 B, with headers). In
+/// that case, pulls at the rate of packets would request more packets than the node can report. The reports are sent first, so they would
+/// keep the node's data from the link; senders would time out and retransmit packets that only wait for their report; and the network would
+/// collapse.
 #[derive(Debug, Clone, Copy)]
 struct Pacing {
-    /// While the node has no data to send.
+    /// Time between pulls while the node has no data to send.
     alone: Time,
-    /// While it has: its link also carries a packet for each that it pulls, so that traffic in both directions gets the same share.
+    /// Time between pulls while the node has data to send. It includes the time of one data packet, because the node's link carries a data
+    /// packet for each packet that the node pulls, so that traffic in the two directions gets the same share.
     beside_data: Time,
 }
 
@@ -184,7 +185,7 @@ impl Pacing {
     }
 }
 
-/// Rank of packets that are never trimmed.
+/// Rank of headers and control packets, which are never trimmed.
 const CONTROL: u32 = 0;
 /// Rank of data.
 const DATA: u32 = 1;
@@ -193,12 +194,12 @@ impl Ends {
     fn new(plan: &StreamPlan, window: u32, rto: Time) -> Ends {
         let pacing = Pacing::new(plan);
         let nodes = (0..plan.network.nodes()).map(|_| Node::default()).collect();
-        // Two turns of all nodes at one receiver.
+        // The idle timeout allows for two round-robin turns, with all nodes sending to one receiver.
         let idle = rto + pacing.beside_data * 2 * u64::from(plan.network.nodes());
         Ends { window, rto, idle, pacing, transfers: Vec::new(), nodes, lone: Lone::default() }
     }
 
-    /// Returns the fabric as it is before its first message, on a network without faults, with ports that trim nothing.
+    /// Returns the fabric in its state before the first message, on a network without faults and with ports that never trim packets.
     fn afresh(&self, plan: &StreamPlan) -> Ndp {
         let plan = plan.without_faults();
         let ends = Ends::new(&plan, self.window, self.rto);
@@ -228,7 +229,7 @@ impl Ends {
         }
     }
 
-    /// Removes a transfer from the turns of its node: its number may belong to another before its turn comes.
+    /// Removes a transfer from its node's queue for the link, because the transfer's number may be reused before its turn comes.
     fn leave_turns<O: Observer>(&mut self, net: &Net<Self, O>, transfer: u32) {
         let node = &mut self.nodes[net.transfer(transfer).src as usize];
         let pair = &mut self.transfers[transfer as usize];
@@ -271,17 +272,18 @@ impl Ends {
             if self.nodes[node as usize].pulls.remove(transfer) {
                 net.release(transfer);
             }
-            // A request is acknowledged by its answer.
+            // A new complete request gets no reply, because its answer acknowledges it.
             if !new || net.delivered(transfer) {
                 self.reply(net, transfer, Header::Done);
             }
             return;
         }
-        // What has arrived before was sent again without a pull, and causes none: else one more would be under way.
+        // A segment that had arrived before was retransmitted without a pull. It must not cause a pull, otherwise one more packet would be
+        // in flight.
         if known {
             return self.reply(net, transfer, Header::Ack(number));
         }
-        // A transfer lives at least as long as a pull that it is owed.
+        // Keep the transfer until the pull that it is owed has been sent.
         if self.nodes[node as usize].pulls.add(transfer) {
             net.hold(transfer);
         }
@@ -372,8 +374,8 @@ impl Transport for Ends {
         self.nodes.iter().all(|node| node.turns.is_empty() && node.pulls.next().is_none())
     }
 
-    /// Returns the completion time alone. It is arithmetic if the reports on a packet fit; otherwise pulls are slower than
-    /// packets, and the time is simulated.
+    /// Returns the completion time of a message alone. It is computed if the reports on a packet fit in the time of the packet. Otherwise
+    /// it is simulated, because pulls are then slower than packets.
     fn unloaded(&self, plan: &StreamPlan, message: &Message) -> Time {
         match reports_fit(plan) {
             true => packet::alone::<Self>(plan, message, None, |_, _| Time::ZERO),

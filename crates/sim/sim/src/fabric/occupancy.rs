@@ -1,8 +1,9 @@
-//! Bytes that wait at all ports of a switch, where no event says that a packet has left.
+//! Bytes that wait at all ports of a switch, for fabrics without an event for the departure of each packet.
 //!
-//! The bytes that wait at a port follow from the time until it is free. The sum over busy ports is kept as the sum of
-//! the times at which they will be free. Ports that have become idle are removed when somebody asks, in order of that
-//! time. A port has one entry in that order: while it stays busy, the entry is put back when its old time has come.
+//! The bytes that wait at a port follow from the time until the port is free. For each switch, the sum over its busy ports is kept as the
+//! sum of the times at which they will be free. Ports that have become idle are removed when the room of a port is requested, in order of
+//! that time. Each busy port has one entry in that order. If the port is still busy when the time of its entry has come, the entry is
+//! inserted again with the new time.
 
 use super::buffer::Room;
 use crate::site::SwitchBuffer;
@@ -15,7 +16,7 @@ use unrack_units::Time;
 pub(in crate::fabric) struct Occupancy {
     size: u64,
     alpha: f64,
-    /// All different paces of ports.
+    /// All distinct paces of ports.
     paces: Vec<Pace>,
     /// State of each port.
     ports: Vec<Place>,
@@ -30,14 +31,14 @@ struct Place {
 }
 
 struct Busy {
-    /// Entries of busy ports, in order of the times at which they were to be free.
+    /// Entries of busy ports, in order of the times at which the ports were expected to be free.
     ends: BinaryHeap<Reverse<(Time, u32)>>,
-    /// Number of busy ports and the sum of the times at which they will be free, in ps; by pace.
+    /// For each pace: the number of busy ports, and the sum of the times at which they will be free, in ps.
     sums: Vec<(u64, u128)>,
 }
 
 impl Occupancy {
-    /// Returns `None` if ports have buffers of their own.
+    /// Creates the state, or returns `None` if each port has a separate buffer.
     pub(in crate::fabric) fn new(buffer: SwitchBuffer, topology: &Topology) -> Option<Occupancy> {
         let SwitchBuffer::Shared { size, alpha } = buffer else { return None };
         let mut paces = Vec::new();
@@ -61,13 +62,13 @@ impl Occupancy {
         })
     }
 
-    /// Returns the room that a queue at this port has. `now` must not go back.
+    /// Returns the room that a queue at this port has. `now` must not be earlier than in a previous call.
     pub(in crate::fabric) fn room(&mut self, port: u32, now: Time) -> Room {
         let used = self.used(port, now);
         Room::Shared { free: self.size.saturating_sub(used), alpha: self.alpha }
     }
 
-    /// Returns the bytes that wait at the switch of this port, and the rest of those on its links.
+    /// Returns the bytes that wait at the switch of this port, plus the unsent rest of the packets on its links.
     fn used(&mut self, port: u32, now: Time) -> u64 {
         let Busy { ends, sums } = &mut self.switches[self.ports[port as usize].switch as usize];
         while let Some(&Reverse((end, port))) = ends.peek()
@@ -89,8 +90,8 @@ impl Occupancy {
         self.paces.iter().zip(sums.iter()).map(bytes).sum()
     }
 
-    /// Records a packet whose queueing makes the port free at `free_at`. [`Occupancy::room`] must have been asked at
-    /// this time.
+    /// Records that a packet was queued at this port, so that the port will be free at `free_at`. The caller must have called
+    /// [`Occupancy::room`] for the same time before.
     pub(in crate::fabric) fn queued(&mut self, port: u32, now: Time, free_at: Time) {
         let place = &mut self.ports[port as usize];
         let before = std::mem::replace(&mut place.free_at, free_at);

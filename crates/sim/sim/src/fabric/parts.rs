@@ -1,17 +1,17 @@
-//! Common state of one part of a split run: see [`Split`](unrack_engine::events::Split).
+//! State that every fabric keeps for one part of a split run: see [`Split`](unrack_engine::events::Split).
 
 use std::sync::Arc;
 
-/// Part of a network: some switches with their nodes.
+/// Part of a network: some switches with their nodes, simulated apart from the others.
 pub(in crate::fabric) struct Part<P> {
     me: u32,
     /// Part of each switch.
     part_of: Arc<[u32]>,
-    /// Index in this part of each transfer that has been here, by the name that all parts know it by.
+    /// Index in this part of each transfer that has been here, by the transfer's name, which is the same in all parts.
     places: Vec<u32>,
-    /// Names of transfers whose senders are here and have nothing more to do.
+    /// Names of transfers whose senders are in this part and have finished.
     pub closed: Vec<u32>,
-    /// Items that have crossed to other parts, and the numbers of these parts.
+    /// Items that have crossed to other parts, each with the number of its destination part.
     pub crossed: Vec<(u32, P)>,
 }
 
@@ -23,18 +23,18 @@ impl<P> Part<P> {
         Part { me, part_of, places: Vec::new(), closed: Vec::new(), crossed: Vec::new() }
     }
 
-    /// Returns the part of a switch, if that is another part.
+    /// Returns the part that a switch belongs to, or `None` if that is this part.
     pub(super) fn elsewhere(&self, switch: u32) -> Option<u32> {
         let part = self.part_of[switch as usize];
         (part != self.me).then_some(part)
     }
 
-    /// Returns the index of a transfer in this part, if it has one.
+    /// Returns the index of a transfer in this part, or `None` if the transfer has none here.
     pub(super) fn place(&self, name: u32) -> Option<u32> {
         self.places.get(name as usize).copied().filter(|place| *place != NOWHERE)
     }
 
-    /// Notes the index of a transfer in this part.
+    /// Records the index of a transfer in this part.
     pub(super) fn keep(&mut self, name: u32, place: u32) {
         let name = name as usize;
         if name >= self.places.len() {
@@ -43,7 +43,7 @@ impl<P> Part<P> {
         self.places[name] = place;
     }
 
-    /// Forgets a transfer; returns the index that it had.
+    /// Forgets a transfer and returns the index that it had.
     pub(super) fn forget(&mut self, name: u32) -> Option<u32> {
         let place = self.place(name)?;
         self.places[name as usize] = NOWHERE;

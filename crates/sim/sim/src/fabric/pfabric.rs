@@ -1,6 +1,6 @@
-//! `pfabric`: switches first send the packet whose transfer has the least left (Alizadeh et al., SIGCOMM 2013).
+//! `pfabric`: switches send the packet whose transfer has the fewest packets left first (Alizadeh et al., SIGCOMM 2013).
 //!
-//! Nodes do the same with all packets that they have to send. Acknowledgements go before all data.
+//! Nodes order the packets of their transfers in the same way. Acknowledgements are sent before all data.
 
 use super::packet::{
     self, Net, Packet, PacketNetwork, Side, SmallestFirst, Transfer, Transport, fabric_of_packets,
@@ -76,7 +76,7 @@ struct Ends {
     window: u32,
     rto: Time,
     transfers: Vec<Pair>,
-    /// Transfers of each node that may send, the one with the least left first.
+    /// For each node, the transfers that may send, ordered by the number of packets left.
     ready: Vec<Turns>,
 }
 
@@ -94,11 +94,11 @@ pub enum Header {
     Ack(Acknowledged),
 }
 
-/// Rank of acknowledgements: before all data.
+/// Rank of acknowledgements, which are sent before all data.
 const FIRST: u32 = 0;
 
 impl Ends {
-    /// Updates the place of the transfer among those of its node that may send.
+    /// Inserts the transfer into its node's list of transfers that may send, moves it in the list, or removes it.
     fn rank<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let src = net.transfer(transfer).src;
         let pair = &mut self.transfers[transfer as usize];
@@ -119,7 +119,7 @@ impl Ends {
         }
         sender.handle_ack(net.now(), what);
         let done = sender.is_done();
-        // A wait that was longer ends.
+        // The acknowledgement may have moved the deadline to an earlier time.
         self.keep_alarm(net, transfer, Side::Sender);
         self.rank(net, transfer);
         if done {
@@ -178,7 +178,7 @@ impl Transport for Ends {
             Header::Probe => Acknowledged::Probe,
             Header::Segment(number) => {
                 let last = receiver.handle_segment(number);
-                // A request is acknowledged by its answer.
+                // A complete request gets no acknowledgement, because its answer acknowledges it.
                 if last && !net.delivered(transfer) {
                     return;
                 }

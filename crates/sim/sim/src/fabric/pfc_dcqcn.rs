@@ -1,8 +1,7 @@
-//! `pfc-dcqcn`: links that pause, and senders that slow down before they have to (DCQCN: Zhu et al., SIGCOMM 2015;
-//! priority flow control: IEEE 802.1Q clause 36).
+//! `pfc-dcqcn`: switches pause links so that no packet is dropped, and senders reduce their rates before that is needed (DCQCN: Zhu et al.,
+//! SIGCOMM 2015; priority flow control: IEEE 802.1Q clause 36).
 //!
-//! Each transfer is a flow with a rate of its own. The flows of a node send in order of the times that their rates
-//! allow.
+//! Each transfer is a flow with a separate rate. Each node sends the packets of its flows in order of the times that the rates allow.
 
 use super::packet::{self, Lossless, Net, Packet, PacketNetwork, Side, Transport, fabric_of_packets};
 use super::stream::StreamPlan;
@@ -25,7 +24,7 @@ pub struct PfcDcqcn {
 }
 
 impl PfcDcqcn {
-    /// Creates the endpoints and the queues; `seed` decides the marking.
+    /// Creates the endpoints and the queues. `seed` determines which packets are marked.
     ///
     /// # Errors
     /// If a parameter is out of range or does not fit the network.
@@ -85,7 +84,7 @@ impl Registered for PfcDcqcn {
         parts.run::<PfcDcqcn>(params)
     }
 
-    /// Returns the effect of eq. 1, unless cuts leave the target.
+    /// Returns the effect of eq. 1: each cut lowers the target rate too. Returns `None` if cuts keep the target rate.
     fn against_pacing(params: &Params) -> Option<&'static str> {
         (!params.keep_target).then_some(
             "each cut of DCQCN lowers the target rate too (eq. 1), which regains 40 Mb/s in 55 us; NICs can be set \
@@ -105,18 +104,18 @@ struct Ends {
 struct Pair {
     sender: Sender,
     rate: DcqcnRate,
-    /// Time from which on the rate allows the next packet.
+    /// Earliest time at which the rate allows the next packet.
     allowed_at: Time,
-    /// The flow is in `Node::ready`.
+    /// Whether the flow is in `Node::ready`.
     ready: bool,
     receiver: Receiver,
-    /// Time from which on the receiver may notify congestion again.
+    /// Earliest time at which the receiver may send the next congestion notification.
     notify_at: Time,
 }
 
 #[derive(Default)]
 struct Node {
-    /// Flows with something to send, in order of the times at which they may.
+    /// Flows that have something to send, in order of the times at which they may send.
     ready: BTreeSet<(Time, u32, u32)>,
     /// Time of the next scheduled [`Allowed`].
     wakes_at: Option<Time>,
@@ -130,23 +129,23 @@ pub enum Header {
     Notification,
 }
 
-/// Timer: a flow of this node may send now.
+/// Timer event: a flow of this node may send now.
 #[derive(Debug, Clone, Copy)]
 pub struct Allowed(NodeId);
 
-/// Rank of the class that is never paused.
+/// Rank of control packets, which are never paused.
 const CONTROL: u32 = 0;
-/// Rank of data, which may be paused.
+/// Rank of data packets, which may be paused.
 const DATA: u32 = 1;
 
 impl Ends {
-    /// Updates the place of a flow among those of its node that have something to send.
+    /// Inserts a flow into the node's list of flows that can send, or removes it, according to the state of the sender.
     fn place<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let src = net.transfer(transfer).src;
         let pair = &mut self.transfers[transfer as usize];
         let ready = pair.sender.is_ready() && !pair.sender.is_done();
         if !ready {
-            // Waits until a reply comes, or none has come for long.
+            // The flow waits for a reply, or for its retransmission timeout.
             net.waits(transfer, || Wait::Nothing);
         }
         if ready == pair.ready {
@@ -168,7 +167,7 @@ impl Ends {
         }
     }
 
-    /// Wakes the node now, or schedules the time at which its first flow may send.
+    /// Wakes the node now, or schedules a timer for the time at which its first flow may send.
     fn wake<O: Observer>(&mut self, net: &mut Net<Self, O>, src: NodeId) {
         let node = &mut self.nodes[src as usize];
         let Some(&(at, ..)) = node.ready.first() else { return };
@@ -187,7 +186,7 @@ impl Ends {
         }
         sender.handle_reply(net.now(), reply);
         let done = sender.is_done();
-        // A wait that was longer ends.
+        // The reply may have moved the deadline to an earlier time.
         self.keep_alarm(net, transfer, Side::Sender);
         self.place(net, transfer);
         if done {
@@ -270,7 +269,7 @@ impl Transport for Ends {
                 if notifies {
                     self.answer(net, packet, Header::Notification);
                 }
-                // A request is acknowledged by its answer.
+                // A complete request gets no reply, because its answer acknowledges it.
                 let silent = complete && !net.delivered(transfer);
                 if let Some(reply) = reply.filter(|_| !silent) {
                     self.answer(net, packet, Header::Reply(reply));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use unrack_workload::Endpoints;
 
-/// Idle connections, by their ends.
+/// Idle connections, by their endpoints.
 #[derive(Debug)]
 pub(super) struct Pool<K> {
     idle: BTreeMap<Endpoints, Vec<K>>,
@@ -20,7 +20,7 @@ impl<K> Pool<K> {
         self.idle.entry(ends).or_default().push(connection);
     }
 
-    /// Removes and returns the connection that was put last: it knows best the present state of the network.
+    /// Removes and returns the connection that became idle last, because its view of the network is the most recent.
     pub(super) fn take(&mut self, ends: Endpoints) -> Option<K> {
         self.idle.get_mut(&ends)?.pop()
     }

@@ -1,4 +1,4 @@
-//! Dense array of items that come and go: named by index, places reused last in, first out.
+//! Dense array of items that come and go. Items are named by index, and the index that was freed last is reused first.
 
 /// Items that are named by index.
 pub struct Slab<T> {
@@ -12,7 +12,7 @@ impl<T> Slab<T> {
         Slab { places: Vec::new(), free: Vec::new() }
     }
 
-    /// Adds an item, and returns its index.
+    /// Adds an item and returns its index.
     pub fn insert(&mut self, value: T) -> u32 {
         match self.free.pop() {
             Some(place) => {
@@ -26,13 +26,13 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Returns the number of places that are taken.
+    /// Returns the number of indices in use.
     #[cfg(test)]
     pub fn used(&self) -> usize {
         self.places.len() - self.free.len()
     }
 
-    /// Frees a place for another item. Its contents stay until then.
+    /// Frees an index for another item. The old item stays readable until the index is reused.
     pub fn release(&mut self, place: u32) {
         self.free.push(place);
     }

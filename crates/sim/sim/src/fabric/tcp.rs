@@ -1,5 +1,5 @@
-//! `tcp`: windows cut by loss (NewReno: RFC 5681, RFC 6582; CUBIC: RFC 9438), with selective acknowledgements (RFC
-//! 6675). Switches drop packets that do not fit, and mark none.
+//! `tcp`: senders cut their windows after losses (NewReno: RFC 5681, RFC 6582; CUBIC: RFC 9438), with selective acknowledgements (RFC
+//! 6675). Switches drop packets that do not fit, and never mark packets.
 
 use super::stream::single::Single;
 use super::stream::{NEVER_MARKED, StreamPlan, Streams};

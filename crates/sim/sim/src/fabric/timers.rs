@@ -1,14 +1,14 @@
-//! Timers of items in a slab, of which most never run out.
+//! Timers of the items in a slab. Most of these timers never expire.
 //!
-//! Nearly all timeouts are of the same length, so that those set later are due later: they wait in a plain queue with
-//! a single event for the first of them, and those whose owner has finished meanwhile cost no event at all. A timer
-//! that breaks the order gets an event of its own.
+//! Nearly all timeouts have the same length, so that a timer that is set later is due later. Such timers wait in a FIFO queue with one
+//! event for the first timer. A timer whose owner finishes before it is due therefore costs no event. A timer that would break the order of
+//! the queue gets a separate event.
 
 use std::collections::VecDeque;
 use unrack_units::Time;
 
-/// A timer's owner and its serial number: the owner's place in the slab may be another's by the time the timer is
-/// due.
+/// Identifies a timer by its owner's index in the slab and a serial number. The serial number is needed because the index may belong to
+/// another item when the timer is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Alarm {
     pub(in crate::fabric) owner: u32,
@@ -26,11 +26,11 @@ pub enum Side {
 #[derive(Default)]
 pub(in crate::fabric) struct Timers {
     waiting: VecDeque<(Time, Alarm)>,
-    /// The event of the queue is scheduled.
+    /// Whether the event of the queue is scheduled.
     scheduled: bool,
 }
 
-/// Event that a newly set timer needs.
+/// Event that the caller must schedule for a timer that was just set.
 pub(in crate::fabric) enum Needs {
     Nothing,
     /// An event for the queue.
@@ -58,8 +58,8 @@ impl Timers {
         Some(alarm)
     }
 
-    /// Returns when the queue needs its next event. To be called when its event has come and nothing is due any more.
-    /// Forgets dead timers at the front.
+    /// Returns when the queue needs its next event, or `None` if no timer waits. Removes timers at the front that are no longer live. Call
+    /// it when the event of the queue has come and all due timers have been popped.
     pub(in crate::fabric) fn next(&mut self, mut live: impl FnMut(Alarm) -> bool) -> Option<Time> {
         while let Some(&(at, alarm)) = self.waiting.front() {
             if live(alarm) {

@@ -1,4 +1,4 @@
-//! Completion time of a message that is alone in the network, as arithmetic.
+//! Completion time of a message that is alone in the network, in closed form.
 
 use unrack_engine::network::Network;
 use unrack_engine::topology::{Link, Topology};
@@ -6,11 +6,11 @@ use unrack_protocol::cxl::{Class, Params};
 use unrack_units::Time;
 use unrack_workload::{Endpoints, Kind, Message, NodeId};
 
-/// Lines from which on a message is taken to progress in equal periods: 4 MiB.
+/// Number of lines from which on a message is assumed to progress in equal periods: 4 MiB.
 const STEADY: u32 = 1 << 16;
-/// Longest period that is looked for, in lines.
+/// Longest period that is considered, in lines.
 const LONGEST_PERIOD: u32 = 1 << 15;
-/// Lines that fill whole flits of either format, as data and as requests.
+/// Number of lines that fill whole flits of either format, both as data and as requests.
 const WHOLE_FLITS: u32 = 60;
 
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ pub(super) struct Alone {
 struct Leg {
     /// Transmission time of a flit.
     flit: Time,
-    /// Time from the end of a flit until its contents can be used.
+    /// Time from the end of a flit until its content can be used.
     latency: Time,
 }
 
@@ -50,21 +50,21 @@ impl Alone {
         (lines * u64::from(class.slots())).div_ceil(u64::from(self.params.flit.slots()))
     }
 
-    /// Returns the time from the start of `lines` messages at one node until the last is at another.
+    /// Returns the time from the start of `lines` messages at one node until the last one has arrived at another node.
     fn cross(&self, class: Class, lines: u64, ends: Endpoints) -> Time {
         let Endpoints { src, dst } = ends;
         let first = self.way(src, dst).next().expect("a way has links");
         if self.way(src, dst).any(|leg| leg.flit != first.flit) {
             return self.relay(class, lines, ends);
         }
-        // A switch passes on each message once it has arrived, and keeps the pace: each further link adds the flits
-        // of one message.
+        // A switch forwards each message when it has arrived, and keeps the pace. Therefore each further link adds the flits of one
+        // message.
         let legs = self.way(src, dst).count() as u64;
         let latency: Time = self.way(src, dst).map(|leg| leg.latency).sum();
         first.flit * (self.flits(class, 1) * (legs - 1) + self.flits(class, lines)) + latency
     }
 
-    /// Does the same over links of different rates, flit by flit.
+    /// Computes the same time as `cross` over links of different rates, flit by flit.
     fn relay(&self, class: Class, lines: u64, ends: Endpoints) -> Time {
         let mut ready = vec![Time::ZERO; lines as usize];
         for leg in self.way(ends.src, ends.dst) {
@@ -73,7 +73,7 @@ impl Alone {
         *ready.last().expect("a message has lines")
     }
 
-    /// Turns the times at which each line can start on a link into those at which it can start on the next.
+    /// Replaces the times at which each line can start on a link by the times at which the line can start on the next link.
     fn pass(&self, class: Class, ready: &mut [Time], leg: Leg) {
         let (mut next, mut left, mut start) = (0, 0, Time::ZERO);
         while next < ready.len() {
@@ -94,8 +94,9 @@ impl Alone {
         }
     }
 
-    /// Returns a small network without faults that has a path like that of the message, and the message on it. All its
-    /// lines take one path, so that a network of thousands of nodes need not be built for it.
+    /// Returns a small network without faults that has a path like the message's, and the message on that path. All lines of the message
+    /// take one path, so a network of thousands of nodes need not be built to simulate it. If no small network has such a path, returns the
+    /// whole network without faults.
     pub(super) fn smallest(&self, message: &Message) -> (Network, Message) {
         let links: Vec<Link> = self.network.links(message.src, message.dst).collect();
         let small = match links[..] {
@@ -123,9 +124,8 @@ impl Alone {
         &self.params
     }
 
-    /// Returns the lines after which credits, window, runs and flits are as before, once a long message is under way. Where
-    /// these have no common multiple that is short enough, it is the longest period, and times are right within a
-    /// thousandth.
+    /// Returns the number of lines after which credits, window, runs and flits repeat their state, once a long message is in progress. If
+    /// these four have no common multiple that is short enough, the result is the longest period, and times are exact within a thousandth.
     pub(super) fn period(&self, run: u32) -> u32 {
         let multiple = |a: u32, b: u32| a / greatest_common_divisor(a, b) * b;
         [self.params.outstanding, run]
@@ -137,21 +137,21 @@ impl Alone {
             .unwrap_or(LONGEST_PERIOD)
     }
 
-    /// Returns the periods of so many lines by which a message is longer than one that has to be simulated.
+    /// Returns by how many periods of `period` lines a message exceeds the length up to which it has to be simulated.
     pub(super) fn periods_beyond(lines: u32, period: u32) -> u32 {
         lines.saturating_sub(STEADY) / period
     }
 
-    /// Returns the completion time; `None` if some lines of the message may have to wait for credits, or for a place in
-    /// the window of their node, which the first ones took.
+    /// Returns the completion time, or `None` if some lines of the message may have to wait for credits, or for room in the window of their
+    /// node, that earlier lines of the message use.
     pub(super) fn completion(&self, message: &Message, lines: u32) -> Option<Time> {
         if lines > self.params.credits || lines > self.params.outstanding {
             return None;
         }
         let kind = message.kind;
         let (there, back, lines) = (message.endpoints(), message.endpoints().reversed(), u64::from(lines));
-        // Data follows the first request as fast as the link takes it: requests come faster or, with data of their
-        // own, as fast.
+        // Data follows the first request as fast as the link can take it, because requests come faster or, if they carry data, equally
+        // fast.
         Some(match kind {
             Kind::Read => self.cross(Class::Req, 1, there) + self.cross(Class::Drs, lines, back),
             Kind::Rmw => self.cross(Class::RwD, 1, there) + self.cross(Class::Drs, lines, back),

@@ -1,4 +1,4 @@
-//! What nodes and switches put into flits, and the credits that come back for it.
+//! Messages that nodes and switches put into flits, and the credits that these messages return.
 
 use super::{Cxl, Event};
 use std::collections::VecDeque;
@@ -6,26 +6,27 @@ use unrack_engine::events::{Core, Observer};
 use unrack_protocol::cxl::{Class, ClassSet, Feed, Line, Node, Slots, Switch};
 use unrack_units::Time;
 
-/// Buffers of one class that come free at the end of a link.
+/// Buffers of one class that become free at the receiving end of a link.
 pub(super) struct Freed {
     link: u32,
     class: Class,
     count: u32,
-    /// Times after now at which the buffers of a run come free, if not all at once.
+    /// Times after now at which the buffers of a run become free, if they do not all become free at once.
     apart: Option<Apart>,
 }
 
 /// Times at which the lines of a run leave their buffers.
 struct Apart {
-    /// Flits of lines that follow each other, their length, and whether a buffer is free when a line begins; if not, it
-    /// is when the line ends.
+    /// The flits of consecutive lines, the length of a flit, and whether a buffer becomes free when its line begins. Otherwise, the buffer
+    /// becomes free when the line ends.
     flits: Option<(Slots, Time, bool)>,
-    /// How much later the last line goes, or than the first if there are no flits; those between in proportion.
+    /// Delay of the last line relative to its flit or, without flits, relative to the first line. The delays of the lines between grow in
+    /// proportion.
     late: Time,
 }
 
 impl Freed {
-    /// Creates what `line` frees when it arrives, and each line of a run when that does.
+    /// Creates the buffers that `line` frees when it arrives. Each line of a run frees its buffer when that line arrives.
     pub(super) fn arrived(link: u32, line: &Line, now: Time) -> Freed {
         let apart = (line.count > 1).then(|| Apart { flits: None, late: line.last.saturating_sub(now) });
         Freed { link, class: line.class, count: u32::from(line.count), apart }
@@ -33,7 +34,7 @@ impl Freed {
 }
 
 impl Apart {
-    /// Returns the time at which line `n` of `count` leaves, after the flit in which the first begins.
+    /// Returns the time at which line `n` of `count` leaves, relative to the flit in which the first line begins.
     fn after(&self, n: u32, count: u32) -> Time {
         let flits = self.flits.map_or(Time::ZERO, |(slots, flit, begins)| {
             flit * if begins { slots.begins(n) } else { slots.ends(n) }
@@ -65,22 +66,23 @@ impl Cxl {
     }
 }
 
-/// The wire that a flit is put on.
+/// The wire that a flit is sent on.
 pub(super) struct Onto<'a> {
     pub wire: &'a mut VecDeque<(Time, Line)>,
     pub now: Time,
     pub flit: Time,
-    /// Time from the end of a flit until its contents can be used at the other end.
+    /// Time from the end of a flit until its content can be used at the other end.
     pub latency: Time,
 }
 
 impl Onto<'_> {
-    /// Puts on a line that ends in the flit.
+    /// Adds a line that ends in the flit.
     fn put(&mut self, line: Line) {
         self.wire.push_back((self.now + self.flit + self.latency, line));
     }
 
-    /// Puts on a run that begins in the flit, and whose last credit comes so `late`. Returns how much later than one flit after the other it ends.
+    /// Adds a run that begins in the flit. `late`: how long the run waits for its last credit. Returns how much later the run ends than if
+    /// its flits were sent back to back.
     fn put_run(&mut self, run: Line, slots: Slots, late: Time) -> Time {
         let end = |n| self.now + self.flit * (slots.ends(n) + 1);
         let together = end(u32::from(run.count) - 1);
@@ -94,9 +96,9 @@ impl Onto<'_> {
 
 pub(super) struct FromNode<'a> {
     pub node: &'a mut Node,
-    /// Number of the link by which requests came.
+    /// Number of the link by which requests come to the node.
     pub receives: u32,
-    /// Class of the requests that the run taken last answers.
+    /// Class of the requests that the latest run from the node answers.
     pub frees: Option<Class>,
     pub onto: Onto<'a>,
     pub freed: &'a mut Vec<Freed>,

@@ -14,18 +14,18 @@ pub(super) struct Link {
     pub propagation: Time,
     /// Latency of the node's port at one end; zero between switches.
     pub port: Time,
-    /// Time from the end of a flit until its contents can be used at the other end.
+    /// Time from the end of a flit until its content can be used at the other end.
     pub latency: Time,
     pub transmitter: FlitTransmitter,
-    /// Messages sent and not yet arrived, with their times of arrival; of a run, that of the first line.
+    /// Messages that were sent and have not arrived, with their times of arrival. The time of a run is that of its first line.
     pub wire: VecDeque<(Time, Line)>,
     /// End of the flit in transmission.
     pub free_at: Time,
     /// Time of the next scheduled flit; `MAX` if none is scheduled.
     pub wake_at: Time,
-    /// Start of the flit that carries the first slot of a line that is midway.
+    /// Start of the flit that carries the first slot of the line in transmission.
     pub began: Time,
-    /// Time spent on repetitions since then.
+    /// Time spent on retransmissions since `began`.
     pub repeated: Time,
 }
 
@@ -36,7 +36,7 @@ pub(super) enum Sender {
     Output { switch: u32, port: u16 },
 }
 
-/// Device that a link leads to.
+/// Device that receives from a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Receiver {
     Node(u16),

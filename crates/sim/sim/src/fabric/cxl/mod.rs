@@ -1,32 +1,32 @@
 //! `cxl`: cache lines over credited links and input-buffered switches (CXL.mem; EDM §4.3).
 //!
-//! Any topology, each link carrying flits both ways. A message is cut into lines of 64 B, each a request and an
-//! answer of the link layer: see [`unrack_protocol::cxl`]. A read or rmw is complete when all its data is at `src`, a
-//! write or flow when all its data is at `dst`. A line takes its whole 64 B even if the message needs fewer of them.
-//! All lines between two nodes take the same path.
+//! Any topology is possible, and each link carries flits in the two directions. A message is cut into lines of 64 B. Each line is a request
+//! and an answer of the link layer: see [`unrack_protocol::cxl`]. A read or read-modify-write is complete when all its data is at `src`; a
+//! write or flow is complete when all its data is at `dst`. A line always takes 64 B, even if the message needs fewer of them. All lines
+//! between two nodes take the same path.
 //!
-//! Networks of several switches cannot lock up either: a line goes up and then down, so no two queues of a class wait
-//! for each other, and answers always drain at the node that asked.
+//! Networks of several switches cannot deadlock either. A line goes up and then down, so that no two queues of a class wait for each other,
+//! and the node that sent a request always accepts the answer, so that answers drain.
 //!
-//! A link has an event at the start of each flit while it has something to send, and one at the end of each flit that
-//! completes a message. Credits come back without events: they are dated, and only a sender that waits for one is
-//! woken. A page read over one switch takes some 350 events of about 110 ns: a sixth in the event queue, the rest in
-//! even parts in the steps below; with a [`run`](Params::run) of 16 lines, some 35. Dating arrivals as well, which saves
-//! two events of five, was tried; keeping them in order costs as much as it saves.
+//! A link has one event at the start of each flit while it has something to send, and one at the end of each flit that completes a message.
+//! Credits return without events: each credit has the time from which it is valid, and only a sender that waits for a credit is woken. A
+//! page read over one switch takes some 350 events of about 110 ns each: a sixth of this time is spent in the event queue, and the rest is
+//! spent evenly in the steps below. With a [`run`](Params::run) of 16 lines, a page read takes some 35 events. A variant with times instead
+//! of events for arrivals was tried: it saves two events of five, but keeping the arrivals in order costs as much as it saves.
 //!
-//! Lines that travel together ([`Params::run`]) have one event at their start, one where their last flit begins if
-//! something else can share or follow it, and one at the other end when the first of them is there. The next link sends
-//! them on from then, and the last no sooner than it is there and has a credit. On a faster link they take up their
-//! own flits only, although they come slowly: others go between them, uncounted. A run waits for the credits of all its
-//! lines, as far as those are known to come in the time of a run: cut in pieces, it would never grow again, and nodes
-//! with pieces would get less of a link than those with runs.
+//! Lines that travel together ([`Params::run`]) share their events: one at the start of the run, one where its last flit begins if another
+//! message can share or follow that flit, and one at the other end when the first line has arrived. From then on, the next link forwards
+//! the run, but it forwards the last line no sooner than that line has arrived and has a credit. On a faster link, a run occupies only the
+//! flits of its lines, although these lines come slowly; other messages may be sent between them, which the model does not account for. A
+//! run waits until it has credits for all its lines, where credits that are known to come back in time count too. If it were sent in pieces
+//! instead, the pieces would never be joined again, and nodes with pieces would get less of a link than nodes with whole runs.
 //!
-//! Faults: a flit that is corrupted, or meets a link that is down, is sent again with all that follows it
-//! ([`retry`]). A line whose link never comes back is answered with an error at once, and its message is given up.
+//! Faults: a flit that is corrupted, or that meets a link that is down, is retransmitted together with all flits after it ([`retry`]). A
+//! line whose link never comes back is answered with an error at once, and its message is given up.
 //!
-//! Departure: credits go back one flit time and one propagation after the buffer came free, and take no time on the
-//! link: they travel in headers, or in flits that would be idle.
-//! Departure: the scenario's switch latency is not used; [`Params::hop`] is used instead.
+//! Departure: a credit returns one flit time and one propagation after the buffer became free, and takes no time on the link, because
+//! credits travel in headers or in flits that would otherwise be idle. Departure: [`Params::hop`] is used instead of the scenario's switch
+//! latency.
 
 mod alone;
 mod feed;
@@ -60,32 +60,32 @@ use unrack_workload::{Kind, Message, MessageId};
 /// CXL on a network.
 pub struct Cxl {
     alone: Alone,
-    /// Times of messages that are alone, as far as they were simulated.
+    /// Completion times of messages that are alone, as far as they were simulated.
     lone: Lone,
     topology: Topology,
     wiring: Wiring,
     nodes: Vec<Node>,
     switches: Vec<Switch>,
-    /// Links from nodes to their switch, by node, and then those from switch ports, by port.
+    /// Links from nodes to their switches, by node, followed by the links from switch ports, by port.
     links: Vec<Link>,
-    /// Lines that travel together at most.
+    /// Maximum number of lines that travel together.
     run: u32,
     /// Progress of each message, by id.
     progress: Vec<Progress>,
-    /// Buffers freed by the flit that is being filled, or by what has arrived.
+    /// Buffers freed by the flit that is being filled, or by arrivals.
     freed: Vec<Freed>,
 }
 
 impl Tied for Event {}
 
-/// Events of [`Cxl`]; of a link, by number, or of a message.
+/// Events of [`Cxl`]. Each event names the link concerned by its number, or the message.
 #[derive(Debug, Clone, Copy)]
 pub enum Event {
-    /// A flit may start on a link.
+    /// A flit may start on this link.
     Fill(u32),
-    /// Messages have come to the end of a link.
+    /// Messages have arrived at the end of this link.
     Arrive(u32),
-    /// The last run of a message is there.
+    /// The last run of this message has arrived completely.
     Complete(MessageId),
 }
 
@@ -95,9 +95,9 @@ struct Progress {
     sent: u32,
     arrived: u32,
     dropped: u32,
-    /// Time at which all runs that have begun to arrive are there.
+    /// Time at which all runs that have started to arrive have arrived completely.
     last: Time,
-    /// The request has arrived, or was lost.
+    /// Whether the request has arrived, or was lost.
     asked: bool,
 }
 
@@ -111,7 +111,7 @@ impl Cxl {
         Ok(Cxl::with_run(network, params, longest_run(&network.topology, params)))
     }
 
-    /// Creates the nodes, switches and links of a checked network, on which so many lines travel together.
+    /// Creates the nodes, switches and links of a checked network. At most `run` lines travel together.
     fn with_run(network: &Network, params: &Params, run: u32) -> Cxl {
         let topology = &network.topology;
         let wiring = Wiring::new(topology);
@@ -152,13 +152,13 @@ fn check(network: &Network, params: &Params) -> Result<(), SetupError> {
     Ok(())
 }
 
-/// Returns how many lines travel together on a network.
+/// Returns the maximum number of lines that travel together on a network.
 fn longest_run(topology: &Topology, params: &Params) -> u32 {
     if topology.faults().is_some() || !paces_apart(topology, params) { 1 } else { params.longest_run() }
 }
 
-/// Returns whether the last line of a run tells when all of it can go on by the next link: links are equally fast, or
-/// so much faster that each line leaves before the next is there.
+/// Returns whether the last line of a run determines when the whole run can be forwarded by the next link. This holds if links are equally
+/// fast, or if a faster link is at least twice as fast, so that each line leaves before the next one arrives.
 fn paces_apart(topology: &Topology, params: &Params) -> bool {
     let flit = |link: unrack_engine::topology::Link| link.pace.transmit(params.flit.bytes().get());
     let ports = (0..topology.ports()).map(|port| flit(topology.link(port)));
@@ -175,7 +175,7 @@ const MAX_NODES: u32 = 4096;
 
 /// Flits and credits.
 impl Cxl {
-    /// Sends on `link`, where a line has arrived that it may be able to send: now, or when the current flit ends.
+    /// Sends on `link`, because a line has come that may be sent: now if the link is free, otherwise at the end of the current flit.
     fn offer<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32) {
         let free_at = self.links[link as usize].free_at;
         match free_at <= core.now() {
@@ -184,7 +184,7 @@ impl Cxl {
         }
     }
 
-    /// Schedules a flit on `link` at `at`, unless one is due before.
+    /// Schedules a flit on `link` at time `at`, unless an earlier one is scheduled.
     fn wake<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32, at: Time) {
         let wake_at = &mut self.links[link as usize].wake_at;
         if at < *wake_at {
@@ -193,7 +193,7 @@ impl Cxl {
         }
     }
 
-    /// Returns the classes of lines that wait to be sent on `link`, with credits or without.
+    /// Returns the classes of lines that wait to be sent on `link`, whether or not they have credits.
     fn waiting(&self, link: u32) -> ClassSet {
         match self.links[link as usize].sender {
             Sender::Node(node) => self.nodes[usize::from(node)].waiting(),
@@ -201,7 +201,7 @@ impl Cxl {
         }
     }
 
-    /// Starts a flit on `link` if there is anything to put in.
+    /// Starts a flit on `link` if there is anything to send.
     fn fill<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32) {
         let now = core.now();
         let Cxl { links, nodes, switches, freed, wiring, .. } = self;
@@ -246,8 +246,8 @@ impl Cxl {
         self.continue_after(core, link, next.is_some());
     }
 
-    /// Schedules the arrival of the lines that a flit completes, and of the run that begins in it. The times are: the
-    /// start of the first of them, if it began in an earlier flit; and how long the link repeated the flit.
+    /// Schedules the arrival of the lines that a flit completes, and of the run that begins in the flit. The two times are the start of the
+    /// first of these lines, if it began in an earlier flit, and the time that the link spent on repeating the flit.
     fn fly<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
@@ -267,7 +267,7 @@ impl Cxl {
                 Some(began) if place == before => (began, all_repeated),
                 _ => (now, repeated),
             };
-            // The time on the link was counted with the flit.
+            // The time on the link was already counted with the flit.
             core.hop(id, Time::ZERO, || self.hop(link, place, first, repeated));
             let (arrival, _) = self.links[link as usize].wire[place];
             if arrival != due {
@@ -277,12 +277,12 @@ impl Cxl {
         }
     }
 
-    /// Describes a line that a flit completes, or a run that begins in it, by the time at which it begins and that in
-    /// which the link repeated it.
+    /// Describes a line that a flit completes, or a run that begins in the flit. `first`: the time at which it begins. `repeated`: the time
+    /// that the link spent on repeating it.
     fn hop(&self, link: u32, place: usize, first: Time, repeated: Time) -> Hop {
         let Link { wire, id, propagation, latency, receiver, .. } = &self.links[link as usize];
         let (first_onward, line) = wire[place];
-        // A node needs all of its data, and a switch sends on what has come.
+        // A node needs all data of a run, but a switch forwards the lines that have come.
         let whole = matches!(receiver, Receiver::Node(_)) && is_data(&line);
         let onward = if whole { first_onward.max(line.last) } else { first_onward };
         let count = u32::from(line.count);
@@ -304,8 +304,7 @@ impl Cxl {
         }
     }
 
-    /// Schedules the next try: when the link is free if the flit carried something, else when the next credit is
-    /// there.
+    /// Schedules the next attempt: when the link becomes free if the flit carried something, otherwise when the next credit comes.
     fn continue_after<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32, carries: bool) {
         let Link { transmitter, free_at, .. } = &self.links[link as usize];
         let wake_at = match (transmitter.midway(), self.waiting(link).is_empty()) {
@@ -339,7 +338,7 @@ impl Cxl {
         }
     }
 
-    /// Offers to every output the lines that have come to the head of a queue, until no more do.
+    /// Offers the lines that have come to the head of a queue to their outputs, until no queue has a new first line.
     fn offer_outputs<O: Observer>(&mut self, core: &mut Core<Event, O>, switch: u32) {
         while let Some(output) = self.switches[switch as usize].poll_output() {
             self.offer(core, self.wiring.link_of(switch, output));
@@ -377,7 +376,7 @@ impl Cxl {
         }
     }
 
-    /// Counts a line that leaves its node.
+    /// Counts a line of data that leaves its node.
     fn count_sent<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32, place: usize) {
         let line = self.links[link as usize].wire[place].1;
         if !is_data(&line) {
@@ -386,7 +385,7 @@ impl Cxl {
         let message = *core.message(MessageId(line.message));
         let progress = &mut self.progress[line.message as usize];
         if !std::mem::replace(&mut progress.asked, true) {
-            // The request has arrived, if there was one.
+            // If there was a request, it has arrived.
             core.arrived(u64::from(message.request));
         }
         core.sent(payload(&message, progress.sent, &line));
@@ -417,7 +416,7 @@ fn lines(message: &Message) -> u32 {
     u32::try_from(message.bytes.div_ceil(LINE_BYTES)).expect("a message below 256 GiB")
 }
 
-/// Returns the bytes of the message in a line or run, after so many lines.
+/// Returns the number of the message's bytes in a line or run that follows `before` lines.
 fn payload(message: &Message, before: u32, line: &Line) -> u64 {
     (message.bytes - u64::from(before) * LINE_BYTES).min(LINE_BYTES * u64::from(line.count))
 }
@@ -445,7 +444,7 @@ impl Fabric for Cxl {
         core.sent(u64::from(message.request));
         self.progress.push(Progress::default());
         debug_assert_eq!(self.progress.len(), id.index() + 1, "messages are submitted in order");
-        // Credits are all that can keep the lines from leaving, except lines of other messages.
+        // Only credits and the lines of other messages can keep the lines of this message from leaving.
         core.waits(id, || Wait::Credit);
         let class = if message.kind == Kind::Read { Class::Req } else { Class::RwD };
         let src = message.src as u16;
@@ -482,9 +481,9 @@ impl Fabric for Cxl {
         Some(Largest { bytes, why: "2^31 lines: cut it into several messages".into() })
     }
 
-    /// Returns the completion time alone. It is arithmetic for a message that needs no credit twice, such as one of
-    /// 4 KiB with the default credits, and simulated for a longer one. Of more than 4 MiB, as many whole periods are left out
-    /// of the simulation as possible, because each takes as long as the one before.
+    /// Returns the completion time of a message that is alone. It is computed for a message that needs no credit twice, such as one of 4
+    /// KiB with the default credits. A longer message is simulated. If it is longer than 4 MiB, as many whole periods as possible are left
+    /// out of the simulation, because each of them takes as long as the one before.
     fn unloaded(&self, message: &Message) -> Time {
         let lines = lines(message);
         if let Some(time) = self.alone.completion(message, lines) {

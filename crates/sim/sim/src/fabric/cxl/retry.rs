@@ -1,8 +1,8 @@
-//! Links that fail: which flits are sent again, and which are lost.
+//! Links that fail: which flits are retransmitted, and which are lost.
 //!
-//! CXL's link layer (CXL 3.x §4.2.8) keeps what it sent until it is acknowledged. A receiver that finds a wrong CRC
-//! asks for the flit again and drops all that follows, which is sent again too: the link loses the time until the
-//! request is back. A link that is down for a while keeps the flits that it has to send.
+//! The sender of CXL's link layer (CXL 3.x §4.2.8) keeps each flit until it is acknowledged. A receiver that finds a wrong CRC requests the
+//! flit again and drops all flits after it, which are retransmitted too. Therefore the link loses the time until the request has come back.
+//! A link that is down for a while keeps the flits that it has to send.
 
 use super::{Cxl, Event, Freed, Link, is_data, looks, payload};
 use std::ops::Range;
@@ -13,8 +13,8 @@ use unrack_units::Time;
 use unrack_workload::MessageId;
 
 impl Cxl {
-    /// Returns when the flits from `start` to `end` have come through without error; `None` if the link stays down for
-    /// ever. Where there are faults, that is one flit.
+    /// Returns when the flits from `start` to `end` have arrived without error, or `None` if the link stays down permanently. If the
+    /// network has faults, these are a single flit.
     pub(super) fn through(&self, link: u32, start: Time, end: Time) -> Option<Time> {
         let Link { id, flit, propagation, port, .. } = self.links[link as usize];
         let Some(faults) = self.topology.faults() else { return Some(end) };
@@ -30,8 +30,8 @@ impl Cxl {
         }
     }
 
-    /// Loses the last lines of `link`. The node that asked gets an error instead, at once.
-    // Departure: CXL reports that after a timeout of some milliseconds (CXL 3.x §12.3, isolation).
+    /// Drops the last lines of `link`. The requesting node gets an error instead, at once.
+    // Departure: CXL reports this error after a timeout of some milliseconds (CXL 3.x §12.3, isolation).
     pub(super) fn lose<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32, lost: Range<usize>) {
         for _ in lost {
             let wire = &mut self.links[link as usize].wire;

@@ -1,5 +1,5 @@
-//! Numbers of links and the devices at their ends. Links of nodes to their switch come first, by node, and then those
-//! of switch ports, by port. Inputs and outputs of a switch are numbered as its ports.
+//! Numbers of links, and the devices at their ends. Links from nodes to their switches come first, ordered by node, followed by the links
+//! of switch ports, ordered by port. Inputs and outputs of a switch have the numbers of its ports.
 
 use super::link::{Link, Receiver, Sender};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use unrack_protocol::cxl::Params;
 
 pub(super) struct Wiring {
     nodes: u32,
-    /// First port of each switch, and the number of all ports at the end.
+    /// First port of each switch, followed by the number of all ports.
     first: Vec<u32>,
     /// Number of the link that comes in by the same cable, by port.
     feeders: Vec<u32>,
@@ -25,7 +25,7 @@ impl Wiring {
         (0..ports).rev().for_each(|port| first[topology.owner(port) as usize] = port);
         first.push(ports);
         let mut port_of = vec![0; nodes as usize];
-        // Ports by the switches that they lead from and to.
+        // Ports, by the two switches that they connect (from, to).
         let mut between = BTreeMap::new();
         for port in 0..ports {
             match topology.end(port) {
@@ -47,7 +47,7 @@ impl Wiring {
         self.first.windows(2).map(|two| (two[1] - two[0]) as u16)
     }
 
-    /// Creates the links, in order of number, for runs of `run` lines at most.
+    /// Creates the links, in order of number, for runs of at most `run` lines.
     pub(super) fn links(&self, topology: &Topology, params: &Params, run: u32) -> Vec<Link> {
         let flit = |link: topology::Link| link.pace.transmit(params.flit.bytes().get());
         let slowest = (0..topology.ports()).map(|port| flit(topology.link(port))).max();
@@ -86,12 +86,12 @@ impl Wiring {
         &self.feeders[ports.start as usize..ports.end as usize]
     }
 
-    /// Returns the number that this port has among the outputs of the switch.
+    /// Returns the number that this port has among the outputs of its switch.
     pub(super) fn output(&self, switch: u32, port: u32) -> u16 {
         (port - self.first[switch as usize]) as u16
     }
 
-    /// Returns the number of the link of an output.
+    /// Returns the number of the link that an output sends on.
     pub(super) fn link_of(&self, switch: u32, output: u16) -> u32 {
         self.nodes + self.first[switch as usize] + u32::from(output)
     }

@@ -1,12 +1,11 @@
-//! Ethernet frames on the same links (§3.2.3): they get the blocks that memory traffic leaves.
+//! Ethernet frames on the same links as memory traffic (§3.2.3). Frames get the blocks that memory traffic leaves free.
 //!
-//! A frame can be pre-empted after any 66-bit block, so that memory traffic waits for at most the block on the wire.
-//! Switches store and forward frames as a layer-2 switch does: a receiver holds back a frame until its end in any
-//! case. Their buffers are not limited here.
+//! A frame can be preempted after any 66-bit block, so that memory traffic waits at most for the block on the wire. Switches store and
+//! forward frames, as layer-2 switches do, because a receiver holds back a frame until its end in any case. The buffers of switches for
+//! frames are not limited here.
 //!
-//! Departure: memory traffic always goes first, which §3.2.3 allows; the default there takes turns block by block.
-//! Departure: a frame does not start in a gap that is shorter than the few cycles by which blocks of memory traffic
-//! are booked ahead.
+//! Departure: memory traffic always goes first, which §3.2.3 allows. In the paper's default, the two kinds take turns block by block.
+//! Departure: a frame does not start in a gap that is shorter than the few cycles by which blocks of memory traffic are booked ahead.
 
 use super::super::slab::Slab;
 use super::config::{EdmConfig, Frames};
@@ -17,7 +16,7 @@ use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::NodeId;
 use unrack_workload::random::{DrawPurpose, Generator, below, generator, unit};
 
-/// Bytes around a frame: preamble 8 B, header 14 B, check sequence 4 B, gap 12 B (IEEE 802.3).
+/// Bytes around the payload of a frame: preamble 8 B, header 14 B, check sequence 4 B, gap 12 B (IEEE 802.3).
 const OVERHEAD: u64 = 8 + 14 + 4 + 12;
 
 /// Latency of layer-2 forwarding (table 1).
@@ -30,21 +29,21 @@ pub(super) struct Background {
     /// Transmission time of a block.
     block: Time,
     mean_gap_ps: f64,
-    /// Random numbers of each node: for the times of its frames, and for their destinations.
+    /// Random generators of each node: one for the times of its frames, and one for their destinations.
     draws: Vec<(Generator, Generator)>,
-    /// Frames of each direction of a link, two for each node: up and down.
+    /// State of the frames in each direction of a link. There are two entries for each node: up and down.
     fillers: Vec<Filler>,
     frames: Slab<Frame>,
 }
 
-/// The frames of one direction of a link.
+/// State of the frames in one direction of a link.
 #[derive(Clone, Copy, Default)]
 struct Filler {
     /// End of the last frame, if no more memory traffic comes.
     until: Time,
-    /// Start of a block of a frame; other blocks follow it without a gap.
+    /// Start of a block of a frame. Further blocks follow it without a gap.
     since: Time,
-    /// Total time that memory traffic took from frames so far.
+    /// Total time by which memory traffic has delayed frames so far.
     displaced: Time,
 }
 
@@ -53,7 +52,7 @@ struct Filler {
 struct Frame {
     link: LinkId,
     dst: NodeId,
-    /// End of the frame, if memory traffic has displaced frames by no more than `displaced`.
+    /// End of the frame, if the total delay of frames stays at `displaced`.
     end: Time,
     displaced: Time,
 }
@@ -122,7 +121,8 @@ impl Background {
         core.schedule(frame.end, Event::FrameEnd(self.frames.insert(frame)));
     }
 
-    /// Returns the link and destination of a frame if all of it has left. If not, schedules the next check.
+    /// Returns the link and the destination of a frame, if the whole frame has left. Otherwise, schedules the next check and returns
+    /// `None`.
     pub(super) fn left<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
@@ -141,8 +141,8 @@ impl Background {
         Some(left)
     }
 
-    /// Returns when blocks of memory traffic that are ready at `at` can start, if no other memory traffic is in the
-    /// way (`idle`). Displaces the frames on this link.
+    /// Returns when blocks of memory traffic that are ready at `at` can start, if no other memory traffic is in the way (`idle`). Delays
+    /// the frames on this link by `length`.
     pub(super) fn preempt(&mut self, link: LinkId, at: Time, length: Time, idle: bool) -> Time {
         let block = self.block.as_ps();
         let filler = self.filler(link);
@@ -175,15 +175,15 @@ impl Background {
 }
 
 impl Edm {
-    /// Draws the frames from random numbers of this seed.
+    /// Creates the background frames, drawn with random numbers from this seed.
     pub fn seeded(mut self, config: &EdmConfig, seed: u64) -> Edm {
         let (nodes, rate) = (self.nodes.len() as u32, self.pace.rate());
         self.background = config.background.map(|frames| Background::new(&frames, nodes, rate, seed));
         self
     }
 
-    /// Returns when blocks of memory traffic that are ready at `at` can start: after the block of a frame on the
-    /// wire.
+    /// Returns when blocks of memory traffic that are ready at `at` can start. If a block of a frame is on the wire, they start after that
+    /// block.
     pub(super) fn preempt(&mut self, link: LinkId, at: Time, length: Time) -> Time {
         let Some(background) = &mut self.background else { return at };
         let idle = match link {
@@ -193,7 +193,7 @@ impl Edm {
         background.preempt(link, at, length, idle == Time::ZERO)
     }
 
-    /// Moves a frame one step on: to its first link, over it, to its second link, over that.
+    /// Moves a frame one step: to its first link, over that link, to its second link, or over the second link.
     pub(super) fn frame<O: Observer>(&mut self, core: &mut Core<Event, O>, event: Event) {
         let (Some(background), nodes) = (&mut self.background, &self.nodes) else { return };
         let busy = |lane: &Lane| core.now() + lane.backlog(core.now());

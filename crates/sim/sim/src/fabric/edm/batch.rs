@@ -1,7 +1,7 @@
-//! "Mega" messages (§3.1.2): messages of a pair that wait for their turn go together, under one notification.
+//! "Mega" messages (§3.1.2): waiting messages of one pair of nodes are sent together, under one notification.
 //!
-//! No message is held back in order to be batched: only messages that wait for one of the X active to end are
-//! batched. Each is complete when its own last burst has arrived.
+//! No message is delayed in order to be batched. Only messages that wait until one of the X active messages ends are batched. Each message
+//! of a batch is complete when its last burst has arrived.
 
 use super::Event;
 use super::host::Announcements;
@@ -9,7 +9,7 @@ use unrack_engine::events::{Core, Observer};
 use unrack_workload::{Message, MessageId};
 
 pub(super) struct Batches {
-    /// Most bytes of a batch.
+    /// Maximum size of a batch, in bytes.
     most: u64,
     /// Place of each message in its batch, by message.
     members: Vec<Member>,
@@ -19,11 +19,11 @@ pub(super) struct Batches {
 struct Member {
     /// Next message of the batch.
     next: u32,
-    /// Bytes of the whole batch; set in its first member, as are the next two fields.
+    /// Bytes of the whole batch. Only set in its first member, like `current` and `left`.
     total: u64,
-    /// Member now on the wire.
+    /// Member that is on the wire now.
     current: u32,
-    /// Bytes of that member still to come.
+    /// Bytes of that member that are still to come.
     left: u64,
 }
 
@@ -43,7 +43,7 @@ impl Batches {
         })
     }
 
-    /// Adds to `first` the messages that wait behind it, as far as they fit.
+    /// Adds the messages that wait behind `first` to its batch, as far as they fit.
     pub(super) fn collect<O: Observer>(
         &mut self,
         core: &Core<Event, O>,
@@ -66,8 +66,8 @@ impl Batches {
         self.member(first).total = total;
     }
 
-    /// Takes note that `bytes` of a batch have arrived. Calls `ends` with each member that ends with them, and the
-    /// number of these bytes up to its end.
+    /// Records that `bytes` of a batch have arrived. Calls `ends` for each member that ends within these bytes, with the number of these
+    /// bytes up to its end.
     pub(super) fn pass<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,

@@ -9,51 +9,47 @@ use unrack_protocol::edm::scheduler::ITERATION_CYCLES;
 use unrack_protocol::edm::{GrantPolicy, SchedulerConfig, Steps, steps};
 use unrack_units::{Bytes, Fraction, Time};
 
-/// Parameters of EDM; the defaults are the paper's.
+/// Parameters of EDM. The defaults are the paper's.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EdmConfig {
-    /// Most bytes that one grant allows. Default 256 B (§4.3).
+    /// Maximum number of bytes that one grant allows. Default 256 B (§4.3).
     pub chunk: Bytes,
-    /// Active notifications per sender and destination (X). Default 3 (§3.1.2, §4.3).
+    /// Maximum number of active notifications per sender and destination (X). Default 3 (§3.1.2, §4.3).
     pub max_active: u32,
     /// Order in which the scheduler serves messages. Default `by-tail` (§3.1.1 (4)).
     pub policy: Order,
-    /// Messages of one sender to one destination are carried in order. Default true (§3.1.1 (5)).
+    /// Whether messages of one sender to one destination are carried in order. Default true (§3.1.1 (5)).
     pub pairs_in_order: bool,
-    /// Largest batch: a sender joins messages that wait for one destination into a batch of at most this size, with
-    /// one notification (§3.1.2, "mega" message). Only writes are batched, since each read needs its request.
-    /// Default: no batches.
+    /// Largest batch: a sender joins messages that wait for one destination into a batch of at most this size, with one notification
+    /// (§3.1.2, "mega" message). Only writes are batched, because each read needs its request. Default: no batches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mega: Option<Bytes>,
-    /// Time for which a read-modify-write keeps a memory node busy, so that it serves no other request (§3.2.1).
-    /// Default 0: memory time is not counted as the fabric's.
+    /// Time for which a read-modify-write keeps a memory node busy, so that the node serves no other request (§3.2.1). Default 0: memory
+    /// time is not counted as the fabric's.
     pub atomic: Time,
-    /// Time after which a read that was not answered ends with a NULL response (§3.3). Default: never; the paper
-    /// names no time.
+    /// Time after which a read that was not answered ends with a NULL response (§3.3). Default: never, because the paper states no time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_timeout: Option<Time>,
-    /// Whether everything is mirrored to a second switch (§3.3), so that no single failure loses anything.
-    /// Default false.
+    /// Whether everything is mirrored to a second switch (§3.3), so that no single failure loses a message. Default false.
     pub backup: bool,
     /// Ethernet frames on the same links. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background: Option<Frames>,
-    /// Clock of the scheduler. Default 3 GHz, an ASIC's (§3.1.3, §4.1).
+    /// Clock rate of the scheduler. Default 3 GHz, for an ASIC (§3.1.3, §4.1).
     pub scheduler_ghz: f64,
-    /// Period of the PCS clock. Default 2.56 ns, the testbed's, which the paper's simulations keep
-    /// at any link rate (§4.3).
+    /// Period of the PCS clock. Default 2.56 ns, as in the testbed, which the paper's simulations keep at any link rate (§4.3).
     pub cycle: Time,
-    /// PMA, PMD and transceiver, per crossing. Default 19 ns (table 1).
+    /// Latency of PMA, PMD and transceiver, per crossing. Default 19 ns (table 1).
     pub pma: Time,
 }
 
-/// Ethernet traffic besides that of memory.
+/// Ethernet traffic on the links that also carry memory traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Frames {
-    /// Share of each node's link that frames take, including preamble, header, check sequence and gap. Frames come at
-    /// random times (Poisson) and go to any other node.
+    /// Share of each node's link that frames take, including preamble, header, check sequence and gap. Frames come at random times
+    /// (Poisson), and each goes to a random other node.
     pub load: Fraction,
     /// Bytes of each frame. Default 1500 B.
     #[serde(default = "mtu")]
@@ -88,9 +84,9 @@ impl Default for EdmConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// `srpt` for heavy-tailed sizes, `fcfs` for others (§3.1.1 (4)). A tail is heavy if it is above an exponential's
-    /// ([`SizeDistribution::is_heavy_tailed`](unrack_workload::SizeDistribution::is_heavy_tailed)). The same as
-    /// `srpt` until [`EdmConfig::for_tail`] resolves it.
+    /// `srpt` for heavy-tailed sizes, `fcfs` for others (§3.1.1 (4)). A tail is heavy if it is heavier than an exponential's
+    /// ([`SizeDistribution::is_heavy_tailed`](unrack_workload::SizeDistribution::is_heavy_tailed)). This order is the same as `srpt` until
+    /// [`EdmConfig::for_tail`] resolves it.
     ByTail,
     /// First come, first served.
     Fcfs,
@@ -104,16 +100,15 @@ pub const BURST_BYTES: u64 = 64;
 /// Bytes that one 66-bit block carries.
 pub const BLOCK_BYTES: u64 = 8;
 
-/// Bits of a notification or grant (§3.1.4): a destination of 9 bits, a message id of 8 and a size of 16. The paper
-/// takes it to cost 6 % of 64 B.
+/// Bits of a notification or grant (§3.1.4): a destination of 9 bits, a message id of 8 bits, and a size of 16 bits. The paper states its
+/// cost as 6 % of 64 B.
 pub const CONTROL_BITS: u128 = 9 + 8 + 16;
 
-/// Most nodes: state is kept for all pairs of ports, and beyond this it would not fit in memory. The paper's block
-/// formats end at 512 (§3.1.4: nine bits of destination).
+/// Maximum number of nodes, because state is kept for all pairs of ports and would not fit in memory for more nodes. The paper's block
+/// formats allow 512 nodes (§3.1.4: nine bits of destination).
 const MAX_NODES: u32 = 2048;
 
-/// Cycles of the PCS clock that table 1 leaves for one matching iteration ([`steps::SCHEDULE`]
-/// less the access to the ordered list).
+/// Cycles of the PCS clock that table 1 leaves for one matching iteration: [`steps::SCHEDULE`] minus the access to the ordered list.
 const ITERATION_PCS_CYCLES: u64 = steps::SCHEDULE - 1;
 
 impl EdmConfig {
@@ -122,7 +117,7 @@ impl EdmConfig {
         Steps { cycle: self.cycle, pma: self.pma }
     }
 
-    /// Resolves [`Order::ByTail`] for sizes whose tail is heavy or not.
+    /// Replaces [`Order::ByTail`] by the order for message sizes with a heavy tail, or for other sizes.
     pub fn for_tail(self, is_heavy: bool) -> EdmConfig {
         let policy = match (self.policy, is_heavy) {
             (Order::ByTail, true) => Order::Srpt,
@@ -165,8 +160,8 @@ impl EdmConfig {
             let rule = "is fast enough that three cycles fit in the three PCS cycles of table 1";
             return Err(SetupError::new("fabric.scheduler_ghz", rule, self.scheduler_ghz));
         }
-        // A completion leaves out the last burst, as table 1 does (see the module comment): the last bursts of the
-        // data and of the request must be shorter than the steps, or no message could be so early.
+        // A completion time leaves out the last burst, as table 1 does (see the module comment). Therefore the last bursts of the data and
+        // of the request must be shorter than the steps, otherwise the completion would come before it is possible.
         if star.pace().transmit(BURST_BYTES) * 2 > self.steps().unloaded_write(Time::ZERO) {
             let rule = "is fast enough for edm: twice 64B pass in less than the steps of table 1 take";
             return Err(SetupError::new("network.link.rate", rule, star.rate));
@@ -194,7 +189,7 @@ impl EdmConfig {
     }
 }
 
-/// Returns the time on a link of a notification or grant.
+/// Returns the time that a notification or grant takes on a link.
 pub(super) fn control(star: &Star) -> Time {
     star.rate.transmit_bits(CONTROL_BITS)
 }

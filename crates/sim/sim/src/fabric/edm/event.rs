@@ -5,23 +5,23 @@ use unrack_workload::{MessageId, NodeId};
 /// Events of [`Edm`](super::Edm).
 #[derive(Debug, Clone, Copy)]
 pub enum Event {
-    /// The demand of a message has come to the head of the scheduler's list.
+    /// The demand of a message has reached the head of the scheduler's list.
     Demand(MessageId),
-    /// The scheduler asked to be run.
+    /// The scheduler is due to run.
     Schedule,
-    /// A granted chunk is `Latency::host_ahead` from its sender's link.
+    /// A granted chunk is due on its sender's link after `Latency::host_ahead`.
     Send(Chunk),
-    /// A chunk is `Latency::switch_ahead` from its receiver's link.
+    /// A chunk is due on its receiver's link after `Latency::switch_ahead`.
     Forward(Chunk),
     /// The last burst of a message has arrived at its receiver.
     Deliver(MessageId),
-    /// The timer of a read has run out.
+    /// The timer of a read has expired.
     Timeout(MessageId),
     /// A node has a frame to send.
     NewFrame(NodeId),
-    /// A frame is due to have left, unless memory traffic has displaced it.
+    /// A frame has left completely, unless memory traffic has delayed it.
     FrameEnd(u32),
-    /// A frame has arrived at the switch, to go on to a node.
+    /// A frame to this node has arrived at the switch.
     FrameAtSwitch(NodeId),
     /// A frame has arrived at its node.
     FrameAtNode,

@@ -1,4 +1,4 @@
-//! State of messages that can be lost, and of links that can fail. Without faults and timers there is none.
+//! State of messages that can be lost, and of links that can fail. It exists only in runs with faults or read timers.
 
 use super::{Edm, EdmConfig, Event};
 use unrack_engine::error::SetupError;
@@ -11,9 +11,9 @@ use unrack_workload::MessageId;
 pub(super) struct Fates {
     /// Timeout of reads.
     pub timeout: Option<Time>,
-    /// Links that fail, if any do.
+    /// Network with the faults of its links, if links can fail.
     star: Option<Topology>,
-    /// Time from which on the link of each node is disabled, since a block was corrupted on it (§3.3).
+    /// Time from which on the link of each node is disabled, because a block was corrupted on the link (§3.3).
     disabled: Vec<Time>,
     /// State of each message, by id.
     marks: Vec<Marks>,
@@ -21,7 +21,7 @@ pub(super) struct Fates {
 
 #[derive(Clone, Copy, Default)]
 struct Marks {
-    /// The message has a place among the active messages of its pair.
+    /// Whether the message is one of the active messages of its pair.
     active: bool,
     lost: bool,
 }
@@ -37,7 +37,7 @@ impl Fates {
         Fates { star: Some(star), ..self }
     }
 
-    /// Returns whether blocks that cross a link at these times are lost. Disables the link if they are corrupted.
+    /// Returns whether blocks that cross a link at these times are lost. Disables the link if the blocks are corrupted.
     pub(super) fn loses(&mut self, link: LinkId, crossing: Departure) -> bool {
         let Some(star) = &self.star else { return false };
         let (LinkId::Host(node) | LinkId::Port(node)) = link;
@@ -54,7 +54,7 @@ impl Fates {
         self.mark(id).active = true;
     }
 
-    /// Ends the active state of a message; returns whether it was active.
+    /// Ends the active state of a message, and returns whether the message was active.
     pub(super) fn released(&mut self, id: MessageId) -> bool {
         std::mem::take(&mut self.mark(id).active)
     }
@@ -78,17 +78,17 @@ impl Fates {
 }
 
 impl Edm {
-    /// Makes links fail as those of this star do.
+    /// Gives the links the faults of this star.
     ///
     /// # Errors
-    /// If there is background traffic, which would go on for ever when messages are lost.
+    /// If there is background traffic, which would continue forever after messages are lost.
     pub fn with_faults(mut self, star: &Topology, config: &EdmConfig) -> Result<Edm, SetupError> {
         if let (Some(frames), Some(_)) = (config.background, star.faults()) {
             let rule = "is left out where links fail";
             return Err(SetupError::new("fabric.background", rule, format!("a load of {}", frames.load)));
         }
-        // §3.3: everything is mirrored to a second switch, and the first copy counts.
-        // Departure: the second network does not fail, and both keep the same time.
+        // §3.3: everything is mirrored to a second switch, and the first copy counts. Departure: the second network does not fail, and the
+        // two networks have the same timing.
         if star.faults().is_some() && !config.backup {
             let fates = self.fates.take().unwrap_or_else(|| Fates::new(star.nodes(), None));
             self.fates = Some(fates.on(star.clone()));

@@ -4,19 +4,18 @@ use unrack_workload::{Message, MessageId};
 
 /// Active and waiting messages of every (sender, destination) pair.
 ///
-/// Reads and writes of a sender to one destination share the limit and are announced in the order
-/// in which they were submitted. A write stops being active when its sender has its last grant; a
-/// read, when its requester has the last of the data.
+/// Reads and writes of a sender to one destination share the limit, and are announced in the order in which they were submitted. A write
+/// stops being active when its sender gets its last grant. A read stops being active when its requester gets the last of the data.
 ///
-/// Most messages touch only one byte per pair: at 512 nodes the rest would not stay in cache.
+/// Most messages access only one byte per pair, because with 512 nodes a larger entry would not stay in the cache.
 pub(super) struct Announcements {
     nodes: u32,
     limit: u8,
     /// Number of active messages, and the bit [`OTHERS_WAIT`], by pair.
     active: Vec<u8>,
-    /// First and last message that wait, by pair. Valid only if [`OTHERS_WAIT`] is set.
+    /// First and last waiting message, by pair. Valid only if [`OTHERS_WAIT`] is set.
     waiting: Vec<Queue>,
-    /// Next message that waits behind each message, by message. It is only as long as messages that waited made it.
+    /// For each message, the next message that waits behind it. The array grows only when a message has to wait.
     behind: Vec<u32>,
 }
 
@@ -28,11 +27,11 @@ struct Queue {
 
 /// Bit that is set if messages of the pair wait.
 const OTHERS_WAIT: u8 = 1 << 7;
-/// Highest limit that fits beside the bit.
+/// Highest limit that fits in the bits below [`OTHERS_WAIT`].
 pub(super) const MOST_ACTIVE: u32 = (OTHERS_WAIT - 1) as u32;
 
 impl Announcements {
-    /// Creates an idle state for all pairs. `limit` is at most [`MOST_ACTIVE`].
+    /// Creates a state without messages for all pairs. `limit` is at most [`MOST_ACTIVE`].
     pub(super) fn new(nodes: u32, limit: u32) -> Announcements {
         let pairs = nodes as usize * nodes as usize;
         Announcements {
@@ -44,7 +43,7 @@ impl Announcements {
         }
     }
 
-    /// Returns whether the message may be announced now; if not, it waits its turn.
+    /// Returns whether the message may be announced now. If not, the message is queued for its turn.
     pub(super) fn admit(&mut self, id: MessageId, message: &Message) -> bool {
         let pair = self.index(message);
         if self.active[pair] < self.limit {
@@ -55,7 +54,7 @@ impl Announcements {
         false
     }
 
-    /// Ends the active state of a message; returns the message that may be announced in its place.
+    /// Ends the active state of a message. Returns the message that may be announced in its place.
     pub(super) fn release(&mut self, message: &Message) -> Option<MessageId> {
         let pair = self.index(message);
         if self.active[pair] & OTHERS_WAIT == 0 {
@@ -67,7 +66,7 @@ impl Announcements {
         next
     }
 
-    /// Returns the first message that waits for a place of this message's pair.
+    /// Returns the first waiting message of the same pair as this message.
     pub(super) fn first_waiting(&self, message: &Message) -> Option<MessageId> {
         let pair = self.index(message);
         (self.active[pair] & OTHERS_WAIT != 0).then(|| MessageId(self.waiting[pair].head))

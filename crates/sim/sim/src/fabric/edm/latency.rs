@@ -1,4 +1,4 @@
-//! Times between the events of a message: sums of steps.
+//! Times between the events of a message, which are sums of steps.
 
 use super::EdmConfig;
 use unrack_protocol::edm::steps;
@@ -6,8 +6,8 @@ use unrack_units::Time;
 
 /// Sums of steps between events.
 ///
-/// Every block that a node puts on its link is booked `host_ahead` of its time, and every block that the switch puts
-/// on a link `switch_ahead`: so bookings come in order without an event of their own.
+/// Every block that a node sends is booked `host_ahead` before its time, and every block that the switch sends is booked `switch_ahead`
+/// before its time. Because these times are constant, bookings come in order without separate events.
 #[derive(Clone, Copy)]
 pub(super) struct Latency {
     /// Propagation of a link.
@@ -16,22 +16,22 @@ pub(super) struct Latency {
     pub link: Time,
     pub host_ahead: Time,
     pub switch_ahead: Time,
-    /// Time from the scheduler's grant to the switch's link, if it comes from the first iteration.
+    /// Time from the scheduler's grant to the switch's link, if the grant comes from the first iteration.
     pub granted: Time,
-    /// Time from a notification's or request's start on the wire to the head of the scheduler's list.
+    /// Time from the start of a notification or request on the wire until it reaches the head of the scheduler's list.
     pub to_scheduler: Time,
-    /// Time from a grant's start on the wire to the event that sends the chunk.
+    /// Time from the start of a grant on the wire to the event that sends the chunk.
     pub grant_to_send: Time,
-    /// Time from a request's start on the wire to that event.
+    /// Time from the start of a request on the wire to the event that sends the chunk.
     pub request_to_send: Time,
-    /// Time from a chunk's start on the sender's link to the event that forwards it.
+    /// Time from the start of a chunk on the sender's link to the event that forwards it.
     pub to_forward: Time,
-    /// Time from a chunk's start on the receiver's link to the receiver.
+    /// Time from the start of a chunk on the receiver's link to its arrival at the receiver.
     pub to_receiver: Time,
 }
 
 impl Latency {
-    /// Sums up the steps of this configuration.
+    /// Computes the sums for this configuration.
     pub(super) fn new(config: &EdmConfig, propagation: Time) -> Latency {
         let steps = &config.steps();
         let link = steps.link(propagation);
@@ -42,8 +42,7 @@ impl Latency {
             host_ahead,
             switch_ahead: steps.cycles(steps::FORWARD),
             granted: steps.cycles(steps::FORWARD) - config.iteration(),
-            // One cycle of SCHEDULE reaches the head of the list; the rest, and MAKE_GRANT, are
-            // the `switch_ahead` of a grant.
+            // One cycle of SCHEDULE reads the head of the list. The remaining cycles and MAKE_GRANT are the `switch_ahead` of a grant.
             to_scheduler: link + steps.cycles(steps::CLASSIFY + 1),
             grant_to_send: link + steps.grant_to_data() - host_ahead,
             request_to_send: link + steps.request_to_data() - host_ahead,

@@ -1,52 +1,45 @@
 //! `edm`: memory messages in the Ethernet PHY of a star, scheduled by the switch (EDM §3).
 //!
-//! One message, step by step (the steps' latencies are in [`unrack_protocol::edm::steps`]):
-//! - write: notification block up; the scheduler matches; grant block down; data up, through the
-//!   circuit, down. One grant for each chunk.
-//! - read, rmw: the request goes up and waits in the switch as its own notification; matched, it
-//!   goes on down to the memory node, where it is the grant of the first chunk of the answer.
-//!   Further chunks are granted by grant blocks.
+//! The steps of one message (their latencies are in [`unrack_protocol::edm::steps`]):
+//! - Write: a notification block goes up to the switch; the scheduler matches it; a grant block goes down to the sender; the data goes up,
+//!   through the circuit, and down to the receiver. Each chunk needs one grant.
+//! - Read or read-modify-write: the request goes up, and waits in the switch as its own notification. When it is matched, it goes down to
+//!   the memory node, where it serves as the grant for the first chunk of the answer. Further chunks are granted by grant blocks.
 //!
 //! A flow is carried as a write.
 //!
 //! # When a message is complete
 //!
-//! Table 1's totals are sums of pipeline stages and hold no transmission time, not even of the
-//! 64 B moved. We read them as the arrival of the first block of the last DDR4 burst (64 B, §3.1.4) of the message.
-//! So the completion time is that pipeline, plus the transmission of everything before the last burst. Ports are
-//! nevertheless occupied for the whole l/B of a chunk.
+//! Table 1's totals are sums of pipeline stages and include no transmission time, not even that of the 64 B moved. We interpret them as the
+//! arrival of the first block of the last DDR4 burst (64 B, §3.1.4) of the message. Therefore the completion time is that pipeline, plus
+//! the transmission of everything before the last burst. However, ports are occupied for the whole l/B of a chunk.
 //!
 //! # What is on the wire
 //!
-//! A block carries 8 bytes in the time of 64 bits at the link's rate: the 66/64 of the line code is
-//! in the baud rate (25.78 GBd at 25 Gb/s). A request is as many blocks as its bytes need; a chunk of
-//! l bytes is ceil(l/8), the l/B of §3.1.1 (7). A notification or grant takes the time of its 33 bits,
-//! as §3.1.4 reckons (6 % of 64 B).
+//! A block carries 8 bytes in the time of 64 bits at the link's rate, because the factor 66/64 of the line code is included in the baud
+//! rate (25.78 GBd at 25 Gb/s). A request takes as many blocks as its bytes need. A chunk of l bytes takes ceil(l/8) blocks, which is the
+//! l/B of §3.1.1 (7). A notification or grant takes the time of its 33 bits, as calculated in §3.1.4 (6 % of 64 B).
 //!
-//! Departure: on a real link /N/ and /G/ are blocks of their own, 12.5 % of 64 B; then writes of 64 B
-//! alone would offer more than a link carries at a load of 0.89, and no bound of §4.3.1 could hold.
+//! Departure: on a real link, /N/ and /G/ are separate blocks, each 12.5 % of 64 B. With such blocks, writes of 64 B alone would offer more
+//! than a link carries at a load of 0.89, and no bound of §4.3.1 could hold.
 //!
-//! Departure: the framing of a chunk (/MS/ and /MT/, address and message id) is not charged, since
-//! the scheduler of §3.1.1 does not charge it either. The size field of a notification is as wide
-//! as the message needs (§3.1.4 has 16 bits).
-//! Departure: the scenario's switch latency is not used: EDM bypasses the packet pipeline, and its switch takes the
-//! times of table 1.
+//! Departure: the framing of a chunk (/MS/ and /MT/, address and message id) takes no time, because the scheduler of §3.1.1 does not count
+//! it either. The size field of a notification is as wide as the message needs (§3.1.4 has 16 bits). Departure: the scenario's switch
+//! latency is not used, because EDM bypasses the packet pipeline and its switch takes the times of table 1.
 //!
 //! # What can be lost
 //!
-//! No message is lost, except by [faults](unrack_engine::faults). The paper has no retransmission (§3.3): a message that
-//! lost a block, notification or grant is lost. A read ends with a NULL response if its timer runs out; a write, or a read without
-//! timer, never ends and keeps its place among the X active for ever. A corrupted block disables its link for the
-//! rest of the run.
+//! Messages are lost only by [faults](unrack_engine::faults). The paper has no retransmission (§3.3), so a message that loses a block,
+//! notification or grant is lost. A read ends with a NULL response when its timer expires. A write, or a read without a timer, never ends,
+//! and stays one of the X active messages forever. A corrupted block disables its link for the rest of the run.
 //!
 //! # What it costs
 //!
-//! Five events per 64 B message: announced, matched, sent, forwarded, delivered, and none for the other steps, whose
-//! lengths are constants; a further chunk costs two (only the last is delivered). Since all bookings of a link come a
-//! constant ahead of their time, three more events are saved. Of the time of a run (star 144, 64 B, load 0.8) a third
-//! goes to the steps below, a fifth each to the scheduler and the event queue, and much of the rest to first touches
-//! of the tables of results. State per pair of ports grows fastest: at 512 nodes it leaves the cache and a message
-//! takes three times as long.
+//! A 64 B message takes five events: announced, matched, sent, forwarded, delivered. The other steps take no events, because their lengths
+//! are constants. Each further chunk takes two events, because only the last chunk is delivered. Three more events are saved because all
+//! bookings of a link come a constant time ahead. Of the time of a run (star 144, 64 B, load 0.8), a third is spent in the steps below, a
+//! fifth each in the scheduler and the event queue, and much of the rest in the first accesses to the tables of results. The state per pair
+//! of ports grows fastest: with 512 nodes it no longer fits in the cache, and a message takes three times as long.
 
 mod background;
 mod batch;
@@ -84,7 +77,7 @@ pub struct Edm {
     nodes: Vec<Node>,
     announcements: Announcements,
     scheduler: Scheduler,
-    /// Time at which the scheduler runs next; `None` if it is idle.
+    /// Time at which the scheduler runs next; `None` if the scheduler is idle.
     armed: Option<Time>,
     grants: Vec<Grant>,
     pace: Pace,
@@ -93,25 +86,25 @@ pub struct Edm {
     control: Time,
     chunk: u64,
     latency: Latency,
-    /// Time that a memory node takes for a read-modify-write.
+    /// Time for which a read-modify-write keeps a memory node busy.
     atomic: Time,
-    /// Batches; `None` if messages are not batched.
+    /// State of batches; `None` if messages are not batched.
     batches: Option<Batches>,
-    /// Fates of messages; `None` if none can be lost.
+    /// Fates of messages; `None` if no message can be lost.
     fates: Option<Fates>,
-    /// Ethernet frames on the same links; `None` without them.
+    /// Ethernet frames on the same links; `None` if there are none.
     background: Option<Background>,
     has_started: bool,
 }
 
-/// One node's link.
+/// Link of one node.
 #[derive(Clone, Copy, Default)]
 struct Node {
     up: Lane,
     down: Lane,
-    /// Time of the last entry in the host's grant queue, which is first in first out.
+    /// Time of the last entry in the host's grant queue, which is FIFO.
     granted: Time,
-    /// End of the last read-modify-write.
+    /// End of the last read-modify-write at this node.
     memory_free: Time,
 }
 
@@ -149,12 +142,12 @@ impl Edm {
         self.block * bytes.div_ceil(BLOCK_BYTES)
     }
 
-    /// Returns the transmission time of everything before the last burst.
+    /// Returns the transmission time of everything before the last burst of `bytes`.
     fn lead(&self, bytes: u64) -> Time {
         self.block * (bytes.saturating_sub(1) / BURST_BYTES * (BURST_BYTES / BLOCK_BYTES))
     }
 
-    /// Announces a message (§3.1.1): a write by a notification, a read or rmw by its request.
+    /// Announces a message (§3.1.1): a write by a notification, and a read or read-modify-write by its request.
     fn announce<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
         let message = *core.message(id);
         let request = u64::from(message.request);
@@ -202,7 +195,7 @@ impl Edm {
         self.arm(core);
     }
 
-    /// Schedules the next run of the scheduler, unless one is due before.
+    /// Schedules the next run of the scheduler, unless an earlier run is scheduled.
     fn arm<O: Observer>(&mut self, core: &mut Core<Event, O>) {
         let Some(at) = self.scheduler.poll_at() else {
             return;
@@ -228,7 +221,7 @@ impl Edm {
         self.arm(core);
     }
 
-    /// Sends a grant block down, or the buffered request in its place (§3.1.1 (4)).
+    /// Sends a grant block down to the sender of the data, or the buffered request in place of the first grant (§3.1.1 (4)).
     fn grant<O: Observer>(&mut self, core: &mut Core<Event, O>, grant: Grant) {
         let id = MessageId(grant.token);
         let message = core.message(id);
@@ -339,7 +332,7 @@ impl Edm {
         }
     }
 
-    /// Gives up a read whose timer has run out (§3.3): the application gets a NULL response, of no bytes.
+    /// Gives up a read whose timer has expired (§3.3): the application gets a NULL response without data.
     fn time_out<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
         if core.is_open(id) {
             core.give_up(id);
@@ -347,7 +340,7 @@ impl Edm {
         }
     }
 
-    /// Ends the active state of a message, so that another of its pair may be announced.
+    /// Ends the active state of a message, so that another message of its pair may be announced.
     fn release<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
         if let Some(fates) = &mut self.fates
             && !fates.released(id)
@@ -356,7 +349,7 @@ impl Edm {
         }
         while let Some(next) = self.announcements.release(core.message(id)) {
             if !core.is_open(next) {
-                continue; // timed out while it waited: its place goes on
+                continue; // timed out while it waited, so the next message gets its place
             }
             if let Some(batches) = &mut self.batches {
                 batches.collect(core, next, &mut self.announcements);
@@ -374,7 +367,7 @@ impl Registered for Edm {
         no_shared_buffer: Some("the switch of `edm` queues no data (EDM §3.1)"),
         ..Profile::SWITCHED
     });
-    // Queues of the scheduler (16 bytes) and of announcements (9) for each pair.
+    // For each pair: queues of the scheduler (16 bytes) and of announcements (9 bytes).
     const COST: Cost = Cost { port: 100.0, pair: 25.0, open: 60.0, overhead: 6.0, ..Cost::NONE };
     type Params = EdmConfig;
 
@@ -418,7 +411,7 @@ impl Fabric for Edm {
         }
     }
 
-    /// Returns the pipeline of table 1 plus the transmission of everything before the last burst.
+    /// Returns the pipeline time of table 1 plus the transmission time of everything before the last burst.
     fn unloaded(&self, message: &Message) -> Time {
         let l = &self.latency;
         let common = l.host_ahead + l.to_scheduler + l.switch_ahead + l.host_ahead;
@@ -433,15 +426,15 @@ impl Fabric for Edm {
 }
 
 impl Edm {
-    /// Returns the time from the start of the first chunk to that of the last burst, with nothing in the way.
+    /// Returns the time from the start of the first chunk to the start of the last burst, without other traffic.
     fn last_chunk_after_first(&self, message: &Message) -> Time {
         let before = (message.bytes - 1) / self.chunk;
         let last = message.bytes - before * self.chunk;
         if before == 0 {
             return self.lead(last);
         }
-        // Grants follow each other after l/B or one iteration, whichever is longer. The first
-        // chunk of an answer was granted by the request, which takes a cycle more than a grant.
+        // The time between grants is l/B or one iteration, whichever is longer. The first chunk of an answer was granted by the request,
+        // which takes one cycle more than a grant.
         let wire = self.occupancy(self.chunk);
         let grant = wire.max(self.scheduler.config().iteration);
         let extra = match message.kind {

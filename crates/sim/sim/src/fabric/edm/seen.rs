@@ -1,4 +1,4 @@
-//! Descriptions of hops for an observer.
+//! Descriptions of hops for observers.
 
 use super::Edm;
 use unrack_engine::events::{Hop, LinkId, ObservedPacket};
@@ -6,8 +6,8 @@ use unrack_units::Time;
 use unrack_workload::MessageId;
 
 impl Edm {
-    /// Describes one or several blocks over a link, by the time they were ready, their start and their length. The
-    /// next step begins with the first of them.
+    /// Describes one or more blocks over a link: the time at which they were ready, their start and their length. The next step starts with
+    /// the first block.
     pub(super) fn hop(
         &self,
         link: LinkId,
@@ -18,7 +18,7 @@ impl Edm {
     ) -> Hop {
         let (message, payload, last) = (Some(id), payload as u32, first + length);
         let (serial, propagation) = (Time::ZERO, self.latency.propagation);
-        // Rounded up to whole bytes.
+        // The number of bytes is rounded up.
         let wire = self.pace.bytes_in(length + self.pace.transmit(1) - Time::from_ps(1)) as u32;
         let (shares, repeated, onward) = (false, Time::ZERO, last);
         Hop {

@@ -1,4 +1,4 @@
-//! The arbiter's server: its link, its service time, and the times of its batches.
+//! The server of the arbiter: its link, its processing time, and the times of its batches.
 
 use crate::fabric::stream::StreamPlan;
 use unrack_engine::network::Pace;
@@ -9,16 +9,16 @@ use unrack_workload::NodeId;
 pub(super) struct Server {
     arbiter: Arbiter,
     batch: u32,
-    /// Length of a slot: a full packet and the control packets that it may bring.
+    /// Length of a slot: a full packet, and the control packets that the node may send with it.
     slot: Time,
-    /// Pace of the server's link, both ways.
+    /// Pace of the server's link, in each direction.
     pace: Pace,
     processing: Time,
     propagation: Time,
-    /// Time from the end of a node's link to the arbiter's switch port, and from there to the node's switch port.
+    /// Time from the end of a node's link to the arbiter's switch port, or from the end of the arbiter's link to the node's switch port.
     distance: Time,
-    /// Time from the match of a batch of one node to its first slot: the packet with the slots must have arrived by
-    /// then.
+    /// Time from the match of a batch that serves only one node to its first slot. In this time, the packet with the slots must arrive at
+    /// the node.
     lead: Time,
     wire: u32,
     in_free_at: Time,
@@ -26,26 +26,26 @@ pub(super) struct Server {
     out_free_at: Time,
     /// End of the slots of the last batch.
     slots_until: Time,
-    /// Start of the last batch; `None` before the first.
+    /// Start of the last batch; `None` before the first batch.
     batch_at: Option<Time>,
     scheduled: bool,
     allocations: Vec<Allocation>,
 }
 
-/// Packet that tells a node its slots.
+/// Packet that informs a node of its slots.
 pub(super) struct Word {
     pub node: NodeId,
-    /// Time at which each slot begins.
+    /// Slots of the node, with the time at which each begins.
     pub slots: Vec<(Time, Allocation)>,
     /// Time at which the packet arrives at the switch port of the node.
     pub at: Time,
 }
 
-/// Bytes in which two nodes fit, or a node and a slot (§4: Fastpass control protocol).
+/// Bytes that hold two node numbers, or a node number and a slot (§4: Fastpass control protocol).
 const WORD: u64 = 4;
 
 impl Server {
-    /// Returns the most demands in one packet.
+    /// Returns the maximum number of demands in one packet.
     pub(super) fn most(&self) -> usize {
         self.batch as usize
     }
@@ -88,7 +88,7 @@ impl Server {
         self.arbiter.is_idle()
     }
 
-    /// Returns the bytes on the wire of a packet to or from the arbiter: it has room for the slots of a batch.
+    /// Returns the bytes on the wire of a packet to or from the arbiter, which has room for the slots of a batch.
     pub(super) fn wire(&self) -> u32 {
         self.wire
     }
@@ -111,20 +111,20 @@ impl Server {
         self.slot * u64::from(self.batch)
     }
 
-    /// Returns how long a demand may take beyond what the network takes: to be asked, to wait for the end of a batch, and
-    /// to be told with its last slot.
+    /// Returns how long the arbiter may take for a demand: the time until the demand is served, the wait for the end of a batch, and the
+    /// time until the node knows its last slot.
     pub(super) fn patience(&self, plan: &StreamPlan) -> Time {
         self.ask_time(plan) + self.batch_time() * 2 + self.lead
     }
 
-    /// Returns the time from a lone demand to its batch.
+    /// Returns the time from a demand without competition to its batch.
     pub(super) fn ask_time(&self, plan: &StreamPlan) -> Time {
         let wire = u64::from(self.wire);
         let host = plan.network.topology.host_link().pace.transmit(wire);
         host + self.way_up() + self.pace.transmit(wire) + self.propagation + self.processing
     }
 
-    /// Receives, at the arbiter's switch port, a packet with this many demands; returns when they have been served.
+    /// Receives a packet with `demands` demands at the arbiter's switch port. Returns when these demands will have been served.
     pub(super) fn asked(&mut self, now: Time, wire: u64, demands: usize) -> Time {
         self.in_free_at = self.in_free_at.max(now) + self.pace.transmit(wire);
         let in_at = self.in_free_at + self.propagation;
@@ -132,25 +132,25 @@ impl Server {
         self.served_at
     }
 
-    /// Adds a demand; returns whether the arbiter takes it: see [`Arbiter::demand`].
+    /// Adds a demand. Returns whether the arbiter accepts it: see [`Arbiter::demand`].
     pub(super) fn demand(&mut self, demand: Demand) -> bool {
         self.arbiter.demand(demand)
     }
 
-    /// Returns when a batch is to be matched, unless one is scheduled already.
+    /// Returns when a batch must be matched, or `None` if a batch is already scheduled.
     pub(super) fn first_batch(&mut self, now: Time) -> Option<Time> {
         let at = self.batch_at.map_or(now, |last| (last + self.batch_time()).max(now));
         (!std::mem::replace(&mut self.scheduled, true)).then_some(at)
     }
 
-    /// Returns when the next batch after this one is to be matched, if any demand is left.
+    /// Returns when the next batch after this one must be matched, or `None` if no demand is left.
     pub(super) fn next_batch(&mut self, now: Time) -> Option<Time> {
         self.scheduled = !self.arbiter.is_idle();
         self.scheduled.then(|| now + self.batch_time())
     }
 
-    /// Matches a batch, and returns the packets that tell nodes their slots. The slots follow those of the last
-    /// batch, and none begins before the last of these packets has arrived.
+    /// Matches a batch, and returns the packets that inform nodes of their slots. The slots follow the slots of the last batch, and no slot
+    /// begins before the last of these packets has arrived.
     pub(super) fn batch(&mut self, now: Time) -> Vec<Word> {
         self.batch_at = Some(now);
         self.allocations.clear();

@@ -1,18 +1,17 @@
-//! `fastpass`: an arbiter gives every packet a timeslot (Perry et al., SIGCOMM 2014).
+//! `fastpass`: an arbiter assigns a timeslot to every packet (Perry et al., SIGCOMM 2014).
 //!
-//! The arbiter is a server of its own, on a link of its own, as far from every node as nodes of different racks are
-//! from each other. Requests to the arbiter and its answers cross that link, first in, first out. Demands that a node
-//! gathers while its link is busy go in one packet, and so do the slots that a batch gives it.
+//! The arbiter is a separate server on a separate link. It is as far from every node as nodes of different racks are from each other.
+//! Requests to the arbiter and its answers cross that link in FIFO order. The demands that a node collects while its link is busy are sent
+//! in one packet, and so are the slots that a batch assigns to a node.
 //!
-//! A slot lasts as long as a full packet and the control packets that it may bring: a packet to the arbiter and an
-//! acknowledgement. Without room for these, a busy node would fall behind its slots, and queues would be back.
+//! A slot lasts as long as a full packet and the control packets that may accompany it: a packet to the arbiter and an acknowledgement.
+//! Without room for these, a busy node would fall behind its slots, and packets would queue again.
 //!
-//! A batch begins when there is demand and the slots of the last batch are over. Every node that gets slots learns of
-//! them in one packet, sent in order of node number. The first slot follows those of the last batch, and begins no
-//! sooner than the last of these packets can have arrived. A node that learns of a slot too late uses it as soon as
-//! it can.
+//! A batch begins when there is demand and the slots of the last batch are over. The arbiter informs every node that gets slots in one
+//! packet; these packets are sent in order of node number. The first slot follows the slots of the last batch, and begins no sooner than
+//! the last of these packets can have arrived. A node that learns of a slot too late uses it as soon as it can.
 //!
-//! Messages of one segment that go to the same destination share a slot as far as they fit: see [`packing`].
+//! Messages of one segment to the same destination share a slot as far as they fit: see [`packing`].
 
 mod arbiter;
 mod packing;
@@ -96,42 +95,43 @@ impl Registered for Fastpass {
 struct Ends {
     server: Server,
     timeout: Time,
-    /// Small messages share slots.
+    /// Whether small messages share slots.
     packs: bool,
     transfers: Vec<Pair>,
     nodes: Vec<Node>,
-    /// Contents of packets to and from the arbiter.
+    /// Contents of the packets to and from the arbiter, and of reports.
     words: Slab<Words>,
 }
 
-/// Contents of a packet to or from the arbiter.
+/// Content of a packet to or from the arbiter, or of a receiver's report.
 enum Words {
     Demands(Vec<Demand>),
     /// Timeslots, and when each begins.
     Slots(Vec<(Time, Allocation)>),
-    /// Ranges of missing segments, ends excluded, and how many are missing in all.
+    /// Ranges of missing segments (a range does not include its end), and the number of all missing segments.
     Missing(Vec<(u32, u32)>, u32),
 }
 
 struct Pair {
     /// Segments to be sent when slots come.
     wanted: SegmentSet,
-    /// No segment before this one is wanted.
+    /// Number below which no segment is wanted.
     first: u32,
-    /// Segments sent at least once.
+    /// Number of segments sent at least once.
     sent: u32,
     done: bool,
     arrived: SegmentSet,
     deadline: Time,
-    /// Timeout; doubled each time that nothing is heard for this long.
+    /// Timeout. It doubles each time that no answer comes in this time.
     timeout: Time,
-    /// Timeouts in a row since a segment was sent for the first time, or fewer were missing.
+    /// Number of consecutive timeouts without progress. Progress is a segment sent for the first time, or a report of fewer missing
+    /// segments.
     silence: Silence,
-    /// Timeouts so far, and the salt of their draws.
+    /// Number of timeouts so far, and the salt of their random draws.
     draws: (u32, u32),
-    /// Number of missing segments, as last reported by the receiver.
+    /// Number of missing segments, as the receiver last reported it.
     missing: u32,
-    /// Transfers of one segment that share this one's slot.
+    /// Transfers of one segment that share the slot of this transfer.
     passengers: Vec<Name>,
 }
 
@@ -144,24 +144,24 @@ struct Node {
     wakes_at: Option<Time>,
 }
 
-/// Slot of a node: when it may send of which transfer.
+/// Slot of a node: the time from which the node may send a segment of this transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Slot {
     at: Time,
-    /// Place among those who share the slot.
+    /// Position among the transfers that share the slot.
     place: u32,
     transfer: u32,
     serial: u32,
 }
 
 impl Pair {
-    /// Restarts the wait for a word from the arbiter or the receiver.
+    /// Restarts the timeout for a packet from the arbiter or the receiver.
     fn wait(&mut self, now: Time) {
         let (ever, salt) = self.draws;
         self.deadline = now + longer(self.timeout, salt, ever);
     }
 
-    /// Wants segments to be sent. Returns how many were not wanted before.
+    /// Marks segments as wanted. Returns how many of them were not wanted before.
     fn want(&mut self, ranges: &[(u32, u32)]) -> u32 {
         let before = self.wanted.count();
         for segment in ranges.iter().flat_map(|(from, to)| *from..*to) {
@@ -171,7 +171,7 @@ impl Pair {
         self.wanted.count() - before
     }
 
-    /// Takes the first segment that is wanted.
+    /// Removes and returns the first wanted segment.
     fn take(&mut self) -> Option<u32> {
         let segment = self.wanted.first_present(self.first)?;
         self.wanted.remove(segment);
@@ -179,7 +179,7 @@ impl Pair {
         Some(segment)
     }
 
-    /// Returns the ranges of segments, in the first `most`, that the receiver misses.
+    /// Returns the ranges of segments that the receiver misses. The ranges span at most `most` segments, from the first missing one on.
     fn holes(&self, segments: u32, most: u32) -> Vec<(u32, u32)> {
         let mut holes = Vec::new();
         let mut from = self.arrived.first_absent(0);
@@ -200,18 +200,18 @@ pub enum Header {
     Done,
     /// Asks the receiver which segments are missing.
     Probe,
-    /// Reports missing segments: the first, and an index in `Ends::words`.
+    /// Reports missing segments: the first one, and an index in `Ends::words`.
     Missing(u32, u32),
-    /// Belongs to a packet to or from the arbiter; index in `Ends::words`.
+    /// Marks a packet to or from the arbiter; the number is an index in `Ends::words`.
     Words(u32),
 }
 
-/// Timers of the transport.
+/// Timer events of the transport.
 #[derive(Debug, Clone, Copy)]
 pub enum Timer {
     /// Start of a slot of this node.
     Slot(NodeId),
-    /// End of the arbiter's work on a packet; index in `Ends::words`.
+    /// End of the arbiter's work on a packet; the number is an index in `Ends::words`.
     Asked(u32),
     /// Match of the next batch.
     Batch,
@@ -221,7 +221,7 @@ const CONTROL: u32 = 0;
 const DATA: u32 = 1;
 
 impl Ends {
-    /// Asks the arbiter for so many slots. The transfer lives at least as long as this demand.
+    /// Asks the arbiter for `slots` slots. The transfer is kept at least as long as this demand.
     fn ask<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, slots: u32) {
         let Transfer { src, dst, serial, .. } = *net.transfer(transfer);
         self.nodes[src as usize].demands.push(Demand { src, dst, transfer, serial, slots });
@@ -230,7 +230,7 @@ impl Ends {
         net.wake(src);
     }
 
-    /// Returns one packet to the arbiter with as many demands of this node as fit.
+    /// Returns one packet to the arbiter with as many demands of this node as fit, or `None` if the node has no demands.
     fn ask_packet(&mut self, node: NodeId) -> Option<Packet<Header>> {
         let demands = &mut self.nodes[node as usize].demands;
         let transfer = demands.first()?.transfer;
@@ -255,7 +255,7 @@ impl Ends {
         let pair = &mut self.transfers[transfer as usize];
         pair.timeout = self.timeout;
         pair.wait(net.now());
-        // The timeout may have been doubled.
+        // The answer ends a timeout that may have been doubled.
         self.keep_alarm(net, transfer, Side::Sender);
     }
 
@@ -282,7 +282,7 @@ impl Ends {
         }
     }
 
-    /// Tells the sender which segments are missing: a bit for each from the first on, as many as a packet holds.
+    /// Reports the missing segments to the sender: one bit for each segment from the first missing one on, as many as a packet holds.
     fn report<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let Transfer { src, dst, segments, .. } = *net.transfer(transfer);
         let framing = &net.plan().framing;
@@ -299,7 +299,7 @@ impl Ends {
         net.send_first(dst, Packet::new(transfer, src, size, CONTROL, Header::Missing(from, words)));
     }
 
-    /// Asks for slots for all that a receiver has reported as missing.
+    /// Asks for slots for all segments that a receiver has reported as missing.
     fn take_report<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, words: u32) {
         let Words::Missing(holes, left) = self.take_words(words) else {
             unreachable!("a report is of missing segments");
@@ -317,7 +317,7 @@ impl Ends {
         }
     }
 
-    /// Takes the contents of a packet that has come to its end.
+    /// Removes and returns the content of a packet that has arrived.
     fn take_words(&mut self, words: u32) -> Words {
         let contents = std::mem::replace(&mut self.words[words], Words::Demands(Vec::new()));
         self.words.release(words);
@@ -397,8 +397,8 @@ impl Transport for Ends {
             }
             place.slots.pop_first();
             let pair = &mut self.transfers[transfer as usize];
-            // A slot that was asked for twice is left empty; its transfer may be over, and its number in use by
-            // another.
+            // A slot that was requested twice is left empty. Its transfer may be over, and the transfer's number may be in use by another
+            // one.
             if net.transfer(transfer).serial == serial
                 && !pair.done
                 && let Some(segment) = pair.take()
@@ -450,14 +450,14 @@ impl Transport for Ends {
         }
     }
 
-    /// Releases the transfers of demands that are lost on the way to the arbiter. One such packet may hold demands of
-    /// several transfers.
+    /// Releases the transfers of demands that were lost on the way to the arbiter. One such packet may hold the demands of several
+    /// transfers.
     fn lost<O: Observer>(&mut self, net: &mut Net<Self, O>, header: &Header) {
         let (Header::Words(words) | Header::Missing(_, words)) = *header else { return };
         match self.take_words(words) {
             Words::Demands(demands) => {
                 for Demand { transfer, .. } in demands {
-                    // Nothing can be sent before it is asked for again.
+                    // No segment can be sent until the transfer asks for slots again.
                     let pair = &self.transfers[transfer as usize];
                     let next = pair.wanted.first_present(pair.first);
                     net.lost(transfer, PacketKind::Notification, next.unwrap_or(pair.first));
@@ -465,7 +465,7 @@ impl Transport for Ends {
                 }
             }
             Words::Slots(slots) => {
-                // The last segments of each transfer lack a slot now.
+                // The last segments of each transfer have no slot now.
                 for (nth, (_, Allocation { transfer, serial, .. })) in slots.iter().enumerate() {
                     let others = slots[..nth].iter().filter(|(_, other)| other.transfer == *transfer).count();
                     let Transfer { serial: present, segments, .. } = *net.transfer(*transfer);
@@ -549,7 +549,7 @@ impl Transport for Ends {
     fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, _side: Side) {
         let Transfer { src, dst, .. } = *net.transfer(transfer);
         let pair = &mut self.transfers[transfer as usize];
-        // Nothing was heard, or answers made no progress.
+        // The sender had no answer, or the answers brought no progress.
         if pair.timeout >= LONGEST || pair.silence.handle_timeout(self.timeout, STEADY).is_none() {
             (pair.done, pair.deadline) = (true, Time::MAX);
             pair.wanted.clear();
@@ -568,7 +568,7 @@ impl Transport for Ends {
     fn unloaded(&self, plan: &StreamPlan, message: &Message) -> Time {
         let server = &self.server;
         packet::alone::<Self>(plan, message, Some(server.slot()), |src, dst| {
-            // The demand of the answer may have to wait for the end of the request's batch.
+            // The demand for the answer may have to wait for the end of the request's batch.
             let between = match message.kind.is_answered() && src == message.dst {
                 true => {
                     let request = plan.alone(dst, src).stream(u64::from(message.request));

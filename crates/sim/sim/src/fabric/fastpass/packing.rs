@@ -1,15 +1,15 @@
-//! Packing: messages that are smaller than a slot share the slot of an earlier one for the same destination.
+//! Packing: a message smaller than a slot shares the slot of an earlier message to the same destination.
 //!
-//! The kernel module of Fastpass's authors keeps, for each destination, the time left in the last slot that it asked for; a
-//! packet that fits goes into that slot, and any other asks for a new one. So does a node here, with transfers
-//! of one segment. A slot takes passengers until it begins.
+//! The kernel module of Fastpass's authors records, for each destination, the time left in the last slot that it asked for. A packet that
+//! fits is sent in that slot; for any other packet, the module asks for a new slot. A node here does the same with transfers of one
+//! segment. A slot accepts such passengers until it begins.
 
 use super::{Ends, Net, Transfer};
 use std::collections::HashMap;
 use unrack_engine::events::{Observer, Wait};
 use unrack_workload::NodeId;
 
-/// A transfer: its number and its serial number.
+/// Identifies a transfer by its number and its serial number.
 pub(super) type Name = (u32, u32);
 
 /// Slots of one node that have room left.
@@ -21,26 +21,26 @@ pub(super) struct Packing {
 
 struct Roomy {
     owner: Name,
-    /// Bytes on the wire.
+    /// Room in bytes on the wire.
     room: u32,
 }
 
 impl Packing {
-    /// Finds a slot to `dst` with room for `wire` bytes. Returns the transfer that asked for it.
+    /// Finds a slot to `dst` with room for `wire` bytes. Returns the transfer that asked for the slot.
     fn join(&mut self, dst: NodeId, wire: u32) -> Option<Name> {
         let roomy = self.roomy.get_mut(&dst).filter(|roomy| wire <= roomy.room)?;
         roomy.room -= wire;
         Some(roomy.owner)
     }
 
-    /// Notes that `owner` asks for a slot to `dst` and leaves this room.
+    /// Records that `owner` asks for a slot to `dst` and leaves this room.
     fn offer(&mut self, dst: NodeId, owner: Name, room: u32) {
         if self.roomy.get(&dst).is_none_or(|roomy| roomy.room < room) {
             self.roomy.insert(dst, Roomy { owner, room });
         }
     }
 
-    /// Notes that the slot of `owner` takes no more passengers.
+    /// Records that the slot of `owner` accepts no more passengers.
     fn close(&mut self, dst: NodeId, owner: Name) {
         if self.roomy.get(&dst).is_some_and(|roomy| roomy.owner == owner) {
             self.roomy.remove(&dst);
@@ -49,8 +49,8 @@ impl Packing {
 }
 
 impl Ends {
-    /// Puts a transfer of one segment into a slot that another asked for. Returns whether there is one with room; if
-    /// not, others may share the one that this transfer has to ask for.
+    /// Adds a transfer of one segment to a slot that another transfer asked for. Returns whether there is such a slot with room. If not,
+    /// later transfers may share the slot that this transfer has to ask for.
     pub(super) fn shares<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) -> bool {
         let Transfer { src, dst, serial, segments, .. } = *net.transfer(transfer);
         if !self.packs || segments > 1 {
@@ -71,7 +71,7 @@ impl Ends {
         }
     }
 
-    /// Ends the sharing of a transfer's slot, and returns those of its passengers that are still to be sent.
+    /// Ends the sharing of a transfer's slot. Returns the passengers of the slot that still have to be sent.
     pub(super) fn passengers<O: Observer>(&mut self, net: &Net<Self, O>, transfer: u32) -> Vec<Name> {
         let Transfer { src, dst, serial, .. } = *net.transfer(transfer);
         self.nodes[src as usize].packing.close(dst, (transfer, serial));
@@ -82,7 +82,7 @@ impl Ends {
         passengers
     }
 
-    /// Asks for slots of their own for those who shared that of a transfer that needs none any more.
+    /// Asks for separate slots for the passengers of a transfer that does not need its slot any more.
     pub(super) fn ask_for_passengers<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         for (passenger, _) in self.passengers(net, transfer) {
             self.ask(net, passenger, 1);

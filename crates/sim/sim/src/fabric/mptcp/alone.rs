@@ -1,11 +1,10 @@
-//! Completion time of a message that is alone, found by carrying one.
+//! Completion time of a message that is alone, found by simulation.
 //!
-//! The choice of a subflow for each segment depends on when acknowledgements come: there is no arithmetic for that.
-//! But the segments of a message are sent as the first ones of a longer message are, and nothing behind them is in
-//! their way. So one message is carried for all that go by paths of the same length ([`Pattern`]), and a shorter
-//! message ends when its segments did there; only its last packet, which may be short, is traced over its path again.
-//! Where this need not hold, a message is carried itself: inside hosts, in shared buffers, after a loss, and from the
-//! first segment on that another has overtaken.
+//! There is no closed form, because the choice of a subflow for each segment depends on when acknowledgements come. However, the segments
+//! of a message are sent like the first segments of a longer message, and no later segment delays them. Therefore one message is simulated
+//! for all messages that take paths of the same length ([`Pattern`]), and a shorter message ends when its segments ended in that
+//! simulation. Only its last packet, which may be short, is traced over its path again. Where this reasoning may fail, each message is
+//! simulated itself: inside hosts, in shared buffers, after a loss, and from the first segment on that another segment has overtaken.
 
 use super::{Mptcp, Multipath, StreamPlan, Streams};
 use crate::fabric::lone::Alike;
@@ -16,14 +15,14 @@ use unrack_engine::network::Departure;
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId};
 
-/// Messages that have been carried for others.
+/// Simulations of messages whose times are used for other messages.
 #[derive(Default)]
 pub(super) struct Patterns {
     known: RefCell<BTreeMap<Alike, Pattern>>,
 }
 
-/// Segments of the longest message that is carried for others: beyond this, the notes take more memory than they are
-/// worth.
+/// Maximum number of segments of a message that is simulated for others. The records of a longer message would not be worth the memory that
+/// they take.
 const MOST_SEGMENTS: usize = 1 << 18;
 
 impl Mptcp {
@@ -31,7 +30,7 @@ impl Mptcp {
         self.as_part_of_another(message).unwrap_or_else(|| self.streams.carried_alone(message))
     }
 
-    /// Returns the completion time of a message that is sent as the first part of a longer one was, if that is known.
+    /// Returns the completion time of a message that is sent like the first part of a longer message, or `None` if that time is not known.
     fn as_part_of_another(&self, message: &Message) -> Option<Time> {
         let streams = &self.streams;
         let segments = streams.plan.framing.segments(message.bytes) as usize;
@@ -51,7 +50,7 @@ impl Mptcp {
     }
 }
 
-/// Segments of a message that was carried alone: their times and paths.
+/// Segments of a message that was simulated alone: their times and paths.
 #[derive(Default)]
 struct Pattern {
     /// Times of each segment.
@@ -67,18 +66,18 @@ struct Pattern {
 struct Way {
     /// Time at which the segment joined the queue of its first link.
     sent: Time,
-    /// Time at which the segment arrived; in a finished pattern, at which all up to it had arrived.
+    /// Time at which the segment arrived. In a finished pattern: the time at which it and all earlier segments had arrived.
     arrived: Time,
     steps: usize,
 }
 
-/// Crossing of one link.
+/// Crossing of one link by a segment.
 #[derive(Clone, Copy)]
 struct Step {
     link: LinkId,
-    /// Time at which the packet before joined the queue of this link.
+    /// Time at which the previous packet joined the queue of this link.
     joined: Option<Time>,
-    /// Time at which that packet has left.
+    /// Time at which the previous packet has left.
     free: Time,
 }
 
@@ -101,8 +100,7 @@ impl Pattern {
         Some(arrived.max(before.unwrap_or(Time::ZERO)))
     }
 
-    /// Returns when a packet of `wire` bytes, sent in the place of this segment, arrives; `None` if that is not
-    /// known.
+    /// Returns when a packet of `wire` bytes arrives that is sent instead of segment `number`; `None` if that time is not known.
     fn again(&self, streams: &Streams<Multipath>, number: usize, wire: u32) -> Option<Time> {
         let topology = &streams.plan.network.topology;
         let pace = |link| match link {
@@ -113,7 +111,7 @@ impl Pattern {
         let steps = &self.steps[number * steps..][..steps];
         for (n, Step { link, joined, free }) in steps.iter().copied().enumerate() {
             let ahead = pace(link).bytes_in(free.saturating_sub(at));
-            // A shorter packet comes sooner, perhaps before another that the segment came after.
+            // A shorter packet arrives earlier, possibly before a packet that the segment had to follow.
             if n > 0 && (joined.is_some_and(|joined| joined >= at) || !streams.wires.room.takes(ahead, wire))
             {
                 return None;
@@ -130,14 +128,14 @@ impl Pattern {
     }
 }
 
-/// Observer that notes the paths of segments.
+/// Observer that records the paths of segments.
 struct Tracer<'a> {
     plan: &'a StreamPlan,
     /// Number of links on each path.
     links: usize,
     pattern: Pattern,
     disturbed: bool,
-    /// Last packet to join each link: when it joined, when it leaves, and the highest segment that has joined.
+    /// For the last packet that joined each link: when it joined, when it leaves, and the highest segment that has joined so far.
     last: BTreeMap<LinkId, (Time, Time, usize)>,
 }
 
@@ -147,7 +145,7 @@ impl Tracer<'_> {
         Tracer { plan, links, pattern, disturbed: false, last: BTreeMap::new() }
     }
 
-    /// Marks the time from which on retransmissions or losses may have affected segments that have not yet arrived.
+    /// Marks the time from which on retransmissions or losses may have affected segments that have not arrived yet.
     fn disturb(&mut self, now: Time) {
         if !std::mem::replace(&mut self.disturbed, true) {
             let there = |way: &Way| way.steps == self.links && way.arrived < now;
@@ -241,7 +239,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
-        /// Checks on paths that meet, that drop packets, and that do neither.
+        /// Checks paths that meet, paths that drop packets, and paths that do neither.
         #[test]
         fn a_part_of_another_takes_as_long_as_if_carried_itself(
             which in 0usize..5,

@@ -1,9 +1,9 @@
-//! `mptcp`: Multipath TCP (RFC 8684), a subflow by each NIC of a pool (DRack §4.3).
+//! `mptcp`: Multipath TCP (RFC 8684), with one subflow for each NIC of a pool (DRack §4.3).
 //!
-//! Each message has a connection, of its own or one that is kept, which is open with all its subflows when the
-//! message starts. A read has one for its request and then one for its answer, as in [`super::stream`]. Between racks
-//! that pool their NICs, subflow k leaves by the k-th NIC, counted from one that the connection's hash selects;
-//! elsewhere subflows differ in their hashes only. Switches drop packets that do not fit.
+//! Each message has a connection, either a separate or a kept one, which is open with all its subflows when the message starts. A read has
+//! one connection for its request and then one for its answer, as in [`super::stream`]. Between racks that pool their NICs, subflow k
+//! leaves by the k-th NIC, counted from a NIC that the connection's hash selects. Otherwise, subflows differ only in their hashes. Switches
+//! drop packets that do not fit.
 
 mod alone;
 mod multipath;
@@ -29,7 +29,7 @@ pub use super::stream::Event;
 /// Multipath TCP on a network.
 pub struct Mptcp {
     streams: Streams<Multipath>,
-    /// Times of messages that are alone, as far as they are known.
+    /// Completion times of messages that are alone, as far as they are known.
     patterns: Patterns,
 }
 
@@ -102,9 +102,9 @@ impl Fabric for Mptcp {
         self.streams.host_counts()
     }
 
-    // Departure from the contract: the message is carried ([`alone`]).
+    // Departure from the contract: the message is simulated ([`alone`]).
     fn unloaded(&self, message: &Message) -> Time {
-        // The time depends on earlier messages, so this is a bound for all of them.
+        // The time depends on earlier messages, so a bound that holds for all of them is returned.
         match self.streams.plan.kept {
             true => self.streams.plan.network.ideal(message),
             false => self.carried_alone(message),

@@ -1,4 +1,4 @@
-//! Streams of several subflows: which of them send by which links.
+//! Streams with several subflows: which subflows send by which links.
 
 use crate::fabric::stream::drive::Drive;
 use crate::fabric::stream::kind::Kind;
@@ -10,7 +10,7 @@ use unrack_protocol::tcp::{SendingEnd, SubflowSet, Timeouts};
 use unrack_units::Time;
 use unrack_workload::Endpoints;
 
-/// Connections of several subflows between racks, and of one inside a rack.
+/// Connections with several subflows between racks, and with one subflow inside a rack.
 #[derive(Clone)]
 pub(in crate::fabric) struct Multipath {
     pub params: Params,
@@ -43,13 +43,13 @@ impl Kind for Multipath {
         vec![Time::MAX; subflows as usize]
     }
     fn hash(name: u32) -> u32 {
-        // Half of the range, so that the next hashes are the next numbers.
+        // Use half of the range, so that the hashes that follow are the next numbers without overflow.
         flow_hash(name) >> 1
     }
 }
 
 impl Drive for Multipath {
-    /// Sends what the links of these subflows take at once.
+    /// Sends as many segments as the links of these subflows accept at once. Subflows with more to send wait for their turn.
     fn send<O: Observer>(
         streams: &mut Streams<Self>,
         core: &mut Core<Event, O>,

@@ -6,10 +6,10 @@ use unrack_engine::events::{Tie, Tied};
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
-/// Destination of packets that leave the network at the switch of their sender, for a device that is not a node.
+/// Destination of packets that leave the network at their sender's switch, for a device that is not a node.
 pub const OUTSIDE: NodeId = NodeId::MAX;
 
-/// Packet on its way.
+/// Packet on its way through the network.
 #[derive(Debug, Clone, Copy)]
 pub struct Packet<H> {
     pub transfer: u32,
@@ -17,25 +17,25 @@ pub struct Packet<H> {
     /// Bytes on the wire.
     pub wire: u32,
     pub payload: u32,
-    /// Rank, by which queues decide.
+    /// Rank, by which queues order, trim, mark or drop the packet.
     pub rank: u32,
-    /// A queue trimmed the payload.
+    /// Whether a queue trimmed the payload.
     pub trimmed: bool,
     pub header: H,
-    /// Switch port that the packet is on its way to, or in.
+    /// Switch port at which the packet waits, or which it is on its way to.
     pub(super) port: u32,
     /// Hash that selects one of several equal-cost paths.
     pub(super) hash: u32,
     /// Time at which the packet joined the queue of the next link.
     pub(super) ready: Time,
-    /// A switch marked the packet for congestion.
+    /// Whether a switch marked the packet for congestion.
     pub marked: bool,
-    /// Number of the link by which the packet came to its switch: see [`Pauses`](super::pause::Pauses).
+    /// Number of the link by which the packet came to its present switch: see [`Pauses`](super::pause::Pauses).
     pub(super) came_by: u32,
 }
 
 impl<H> Packet<H> {
-    /// Creates a packet of a transfer for node `to`, with its rank and header.
+    /// Creates a packet of a transfer to node `to`, with its size, rank and header.
     pub fn new(transfer: u32, to: NodeId, size: PacketSize, rank: u32, header: H) -> Packet<H> {
         let PacketSize { wire, payload } = size;
         let (trimmed, marked, port, hash, ready, came_by) = (false, false, 0, 0, Time::ZERO, 0);
@@ -46,7 +46,7 @@ impl<H> Packet<H> {
 /// Events of a network of packets.
 #[derive(Debug, Clone, Copy)]
 pub enum Event<T> {
-    /// A packet is ready to be queued at its switch port. It came from port `by` of another switch.
+    /// A packet can join the queue of its switch port. It came from port `by` of another switch, or from a node if `by` is `FROM_NODE`.
     AtSwitch {
         packet: u32,
         by: u32,
@@ -55,28 +55,28 @@ pub enum Event<T> {
     AtNode(u32),
     /// A packet has arrived at [`OUTSIDE`].
     AtOutside(u32),
-    /// A switch port at which packets wait is free.
+    /// A switch port with waiting packets has become free.
     PortFree(u32),
-    /// The link of a node that has more to send is free.
+    /// The link of a node that has more to send has become free.
     NodeFree(NodeId),
-    /// A pause frame has arrived at the sender of a link, and tells it to pause or to go on.
+    /// A pause frame has arrived at the sender of a link. The sender must pause, or resume if `pause` is false.
     Pause {
         link: u32,
         pause: bool,
     },
-    /// The switch that asked the sender of this link to pause may have to ask again.
+    /// It is time for the receiving switch of this link to check whether it must repeat its request to pause.
     PauseAgain(u32),
-    /// The pause of the sender of this link may be over.
+    /// The pause of this link's sender may be over.
     PauseEnds(u32),
-    /// The first alarm of the queue of this switch's nodes is due.
+    /// The first alarm in the queue of this switch's nodes is due.
     Alarms(u32),
     Alarm(Alarm),
     Transport(T),
 }
 
-/// Value of `by` for packets from a node or [`OUTSIDE`].
+/// Value of `by` for packets from a node or from [`OUTSIDE`].
 pub(super) const FROM_NODE: u32 = u32::MAX;
-/// Lowest tie of pause frames: they come after packets that arrive over as many links.
+/// Lowest tie of pause frames. Of events at the same time, pause frames come after the packets that arrive over the links.
 const PAUSES: u32 = 1 << 31;
 
 impl<T: Copy + Send> Tied for Event<T> {

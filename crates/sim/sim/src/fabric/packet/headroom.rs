@@ -1,13 +1,15 @@
-//! Limit of the bytes that a switch holds of one link before it asks the sender at the other end to pause.
+//! Limit of the bytes that a switch may hold of one link before it asks the sender at the far end of the link to pause.
 //!
-//! Each link of a switch has *headroom* for packets that still arrive after that. With a buffer for each port, the
-//! rest of the buffer is the link's. With a shared buffer, the headroom of all links is set aside, the links share
-//! the rest, and a link may hold alpha times the part of it that is free. This is DCQCN §4, whose dynamic threshold
-//! is `beta (B - 8 n t_flight - s) / 8` with beta = 8, hence alpha = 1. (Its 8 are priorities; here one is paused.) A
-//! paused link goes on when the bytes held are two full packets below the threshold, or none.
+//! Each link of a switch has *headroom* for the packets that still arrive after this request. If each port has a separate buffer, the link
+//! may use the rest of that buffer. If the switch has a shared buffer, the headroom of all links is set aside, the links share the rest,
+//! and each link may hold alpha times the free part of the rest. This is DCQCN §4, whose dynamic threshold is
+//! `beta (B - 8 n t_flight - s) / 8` with beta = 8, hence alpha = 1. (The 8 is the number of priorities; here only one is paused.) The
+//! sender of a paused link resumes when the switch holds no bytes of the link, or when these bytes are more than two full packets below the
+//! threshold.
 //!
-//! So nothing is dropped: a link that is not asked to pause when a packet comes holds at most alpha times the free
-//! bytes, which are not below 0 then; later packets fit in the headroom of the link.
+//! Therefore no packet is dropped. When a packet comes by a link whose sender has not been asked to pause, the bytes that the switch holds
+//! of that link are at most alpha times the free bytes, so that the free bytes are not below 0. Later packets fit in the headroom of the
+//! link.
 
 use crate::fabric::stream::StreamPlan;
 use crate::site::SwitchBuffer;
@@ -15,17 +17,16 @@ use unrack_engine::error::SetupError;
 use unrack_engine::topology::Link;
 use unrack_units::Bytes;
 
-/// Bytes of a pause frame on the wire: the shortest frame there is, with preamble and gap.
+/// Bytes of a pause frame on the wire: the shortest Ethernet frame, with preamble and gap.
 pub(super) const FRAME: u64 = 64 + 8 + 12;
 
 pub(super) struct Headroom {
     buffer: SwitchBuffer,
-    /// Headroom of a link, in bytes.
+    /// Headroom of each link, in bytes.
     bytes: u64,
     /// Bytes of two full packets.
     step: u64,
-    /// Bytes that the links of each switch share, and bytes that they hold together; empty if ports have buffers of
-    /// their own.
+    /// For each switch, the bytes that its links share, and the bytes that they hold together. Empty if each port has a separate buffer.
     shared: Vec<(u64, u64)>,
 }
 
@@ -36,9 +37,9 @@ impl Headroom {
     /// If the buffer has no room for the headroom and two packets.
     pub(super) fn new(plan: &StreamPlan) -> Result<Headroom, SetupError> {
         let (topology, full) = (&plan.network.topology, plan.full_packet().get());
-        // A frame waits for the packet that is on the link, crosses the link, and waits for a packet there.
-        // Everything that is on the link and in the switch's pipeline by then arrives, and so does a packet at its
-        // end that is stored first.
+        // The pause frame waits for the packet that is being sent on the link back, crosses the link, and takes effect after the packet
+        // that its receiver is sending. By then, all packets on the link and in the switch's pipeline still arrive, and so does a packet
+        // that is stored completely at the end of the link.
         let headroom = |link: Link| {
             let time = link.propagation * 2 + plan.network.switch_latency;
             link.pace.bytes_in(time) + 1 + 3 * full + FRAME
@@ -65,8 +66,8 @@ impl Headroom {
         Ok(Headroom { buffer: plan.buffer, bytes, step, shared })
     }
 
-    /// Returns whether a link of this switch, of which `held` bytes are held, is to pause now. `asked`: it already
-    /// is.
+    /// Returns whether the sender of a link of this switch must pause now. `held`: the bytes that the switch holds of the link. `asked`:
+    /// whether the sender has already been asked to pause.
     pub(super) fn asks(&self, switch: u32, held: u64, asked: bool) -> bool {
         let above = match self.buffer {
             SwitchBuffer::Private(size) => size.get() - self.bytes,
@@ -78,7 +79,7 @@ impl Headroom {
         if asked { held > 0 && held + self.step >= above } else { held > above }
     }
 
-    /// Returns whether this switch has room for a packet of `wire` bytes by a link of which it holds `held` bytes.
+    /// Returns whether this switch has room for a packet of `wire` bytes from a link of which it holds `held` bytes.
     pub(super) fn takes(&self, switch: u32, held: u64, wire: u64) -> bool {
         match self.buffer {
             SwitchBuffer::Private(size) => held + wire <= size.get(),
@@ -86,7 +87,7 @@ impl Headroom {
         }
     }
 
-    /// Counts bytes that begin to wait at a switch.
+    /// Counts bytes that start to wait at a switch.
     pub(super) fn came(&mut self, switch: u32, wire: u64) {
         if let Some((_, used)) = self.shared.get_mut(switch as usize) {
             *used += wire;

@@ -1,9 +1,9 @@
-//! A network of queues under transports that send packet by packet, shared by `pfabric`, `phost`, `ird`, `fastpass`,
-//! `ndp`, `homa` and `pfc-dcqcn`.
+//! A network of queues for transports that send packet by packet, shared by `pfabric`, `phost`, `ird`, `fastpass`, `ndp`, `homa` and
+//! `pfc-dcqcn`.
 //!
-//! A [`Transport`] holds the cores of all nodes and is asked for a packet whenever a node's link is free, so that the
-//! next packet is chosen at the last moment. A switch port is a [`Queue`], whose rules are the protocol's. A packet
-//! costs an event at each switch and one at its end, and one more at each port where it waits.
+//! A [`Transport`] holds the protocol cores of all nodes. The network asks it for a packet whenever the link of a node is free, so that the
+//! transport chooses each packet as late as possible. A switch port is a [`Queue`], whose rules belong to the protocol. A packet costs one
+//! event at each switch, one at its end, and one more at each port where it waits.
 
 mod event;
 mod headroom;
@@ -52,7 +52,7 @@ struct Port<Q> {
     switch: u32,
     end: End,
     free_at: Time,
-    /// An event is scheduled for the time at which the port is free.
+    /// Whether an event is scheduled for the time at which the port is free.
     draining: bool,
     queue: Q,
 }
@@ -60,13 +60,13 @@ struct Port<Q> {
 /// Sending side of a node.
 struct Host<H> {
     free_at: Time,
-    /// An event is scheduled for the time at which the link is free.
+    /// Whether an event is scheduled for the time at which the link is free.
     waking: bool,
-    /// Packets that leave before any of the transport's.
+    /// Control packets, which are sent before the packets that the transport returns when it is polled.
     control: VecDeque<Packet<H>>,
-    /// Number of packets sent so far, if packets take all paths in turn.
+    /// Number of packets that the node has sent, if packets take all paths in turn.
     sprayed: u32,
-    /// Only control may be sent.
+    /// Whether a pause is in effect, so that the node may send only control packets.
     paused: bool,
 }
 
@@ -77,23 +77,23 @@ pub struct Wires<T: Transport> {
     hosts: Vec<Host<T::Header>>,
     packets: Slab<Packet<T::Header>>,
     transfers: Transfers,
-    /// Alarms of the nodes of each switch.
+    /// Alarms of the nodes of each switch, by switch.
     alarms: Vec<Timers>,
     pauses: Option<Pauses>,
-    /// Bytes at switches that share their buffers; `None` if ports have buffers of their own.
+    /// Waiting bytes of switches that share their buffers; `None` if each port has a separate buffer.
     pools: Option<Pools>,
-    /// Buffer of each port, if switches do not share theirs.
+    /// Buffer of each port, if the ports of a switch do not share one.
     room: Room,
-    /// State of this part, in a run that is split.
+    /// State of this part, in a split run.
     part: Option<Box<Part<Parcel<T::Header>>>>,
-    /// Time from the end of a packet on a node's link to its arrival outside.
+    /// Time from the end of a packet on a node's link to its arrival at [`OUTSIDE`].
     way_outside: Time,
     losses: Vec<Loss>,
-    /// Transfers that have been opened and the transport does not know yet.
+    /// Open transfers that the transport has not been informed of yet.
     opened: Vec<u32>,
     /// Nodes that may have something to send.
     woken: Vec<NodeId>,
-    /// Headers of lost packets of which the transport does not know yet.
+    /// Headers of lost packets that the transport has not been informed of yet.
     lost: Vec<T::Header>,
 }
 
@@ -104,10 +104,10 @@ pub struct PacketNetwork<T: Transport> {
 }
 
 impl<T: Transport> PacketNetwork<T> {
-    /// Creates the network; each switch port gets a copy of `queue`.
+    /// Creates the network. Each switch port gets a copy of `queue`.
     ///
     /// # Errors
-    /// If a queue that pauses has no room for what is under way.
+    /// If a pausing queue has no room for the packets that still arrive after a pause is requested.
     pub fn new(plan: StreamPlan, transport: T, queue: T::Queue) -> Result<Self, SetupError> {
         let pauses = if T::Queue::PAUSES { Some(Pauses::new(&plan)?) } else { None };
         let topology = &plan.network.topology;
@@ -136,7 +136,7 @@ impl<T: Transport> PacketNetwork<T> {
             ports: (0..topology.ports()).map(port).collect(),
             hosts: (0..plan.network.nodes()).map(host).collect(),
             room: Room::Own(plan.buffer.of_port().get()),
-            // A queue that pauses counts bytes by link instead.
+            // The state of pauses counts waiting bytes by link instead.
             pools: Pools::new(plan.buffer, topology.switches()).filter(|_| !T::Queue::PAUSES),
             plan,
             packets: Slab::new(),
@@ -163,18 +163,18 @@ impl<T: Transport> PacketNetwork<T> {
         self.transport.unloaded(&self.wires.plan, message)
     }
 
-    /// Sets the seed of the draws of repeated timeouts.
+    /// Sets the seed for the random draws of repeated timeouts.
     pub fn seeded(mut self, seed: u64) -> Self {
         self.wires.plan.seed = seed;
         self
     }
 
-    /// Sets the time from the end of a packet on a node's link to its arrival outside.
+    /// Sets the time from the end of a packet on a node's link to its arrival at [`OUTSIDE`].
     pub fn set_outside(&mut self, way: Time) {
         self.wires.way_outside = way;
     }
 
-    /// Returns whether nothing waits, is paused, asks for a pause or has a place.
+    /// Returns whether no packet waits, no link is paused or asked to pause, and no packet or transfer is stored.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         let Wires { ports, hosts, packets, transfers, pauses, .. } = &self.wires;
@@ -186,7 +186,7 @@ impl<T: Transport> PacketNetwork<T> {
             && self.transport.is_empty()
     }
 
-    /// Carries a message: see [`Fabric::submit`](unrack_engine::Fabric::submit).
+    /// Sends a message: see [`Fabric::submit`](unrack_engine::Fabric::submit).
     pub fn submit<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, id: MessageId) {
         let message = *core.message(id);
         let (bytes, role) = match message.kind.is_answered() {
@@ -243,7 +243,7 @@ impl<T: Transport> PacketNetwork<T> {
         self.settle(core);
     }
 
-    /// Carries out the transport's requests, until there are no more.
+    /// Carries out the pending work of the transport until none is left: opened transfers, woken nodes and lost packets.
     fn settle<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>) {
         loop {
             if let Some(transfer) = self.wires.opened.pop() {
@@ -262,7 +262,7 @@ impl<T: Transport> PacketNetwork<T> {
         }
     }
 
-    /// Sends one packet if the link is free. If it is not, or there may be more to send, schedules the next try.
+    /// Sends one packet of a node if its link is free. If the link is busy, or the node may have more to send, schedules the next attempt.
     fn transmit<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, node: NodeId) {
         let host = &mut self.wires.hosts[node as usize];
         if host.waking {
@@ -313,7 +313,7 @@ impl<T: Transport> PacketNetwork<T> {
             let place = &mut transfers[owner];
             let waits = place.serial == serial && transport.deadline(owner, side).is_some();
             if place.serial == serial && !waits {
-                // The transfer may wait again.
+                // Clear the recorded alarm, because the transfer may get a new deadline later.
                 place.alarms[side as usize] = Time::MAX;
             }
             waits
@@ -341,14 +341,14 @@ impl<T: Transport> PacketNetwork<T> {
     }
 }
 
-/// Check by tests when a run is over.
+/// Check that tests make at the end of a run.
 #[cfg(test)]
 pub(super) trait Emptied: unrack_engine::Fabric {
     fn is_empty(&self) -> bool;
 }
 
-/// Implements [`Fabric`](unrack_engine::Fabric) and [`Split`](unrack_engine::Split) for a struct around a [`PacketNetwork`]
-/// that is called `network`, whose transport has this [`Transport::Timer`] and [`Transport::Header`].
+/// Implements [`Fabric`](unrack_engine::Fabric) and [`Split`](unrack_engine::Split) for a struct whose field `network` is a
+/// [`PacketNetwork`]. The other arguments are the [`Transport::Timer`] and the [`Transport::Header`] of its transport.
 #[macro_export]
 macro_rules! packet_fabric {
     ($fabric:ident $(<$policy:ident: $bound:ident>)?, $timer:ty, $header:ty) => {
@@ -409,7 +409,7 @@ macro_rules! packet_fabric {
     };
 }
 
-/// Does the same as [`packet_fabric`](crate::packet_fabric), and lets tests check that nothing is left of a run.
+/// Does the same as [`packet_fabric`](crate::packet_fabric), and also lets tests check that a finished run has left no state behind.
 macro_rules! fabric_of_packets {
     ($fabric:ident $(<$policy:ident: $bound:ident>)?, $timer:ty, $header:ty) => {
         $crate::packet_fabric!($fabric $(<$policy: $bound>)?, $timer, $header);
@@ -424,7 +424,7 @@ macro_rules! fabric_of_packets {
 }
 pub(super) use fabric_of_packets;
 
-/// Puts `value` at this index, which is at most one beyond the last.
+/// Stores `value` at this index, which must be at most one beyond the last one.
 pub(super) fn put<V>(all: &mut Vec<V>, index: u32, value: V) {
     match all.get_mut(index as usize) {
         Some(place) => *place = value,

@@ -1,4 +1,4 @@
-//! The network as a transport sees it.
+//! Interface by which a transport uses the network.
 
 use super::{Event, FROM_NODE, Packet, Role, Transfer, Transport, Wires};
 use crate::fabric::stream::StreamPlan;
@@ -9,7 +9,7 @@ use unrack_engine::events::{Core, Observer, PacketKind, Wait};
 use unrack_units::Time;
 use unrack_workload::{Endpoints, NodeId};
 
-/// Network as a transport sees it.
+/// Network as a transport uses it.
 pub struct Net<'a, T: Transport, O> {
     pub(super) core: &'a mut Core<Event<T::Timer>, O>,
     pub(super) wires: &'a mut Wires<T>,
@@ -26,7 +26,7 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
         &self.wires.transfers[transfer]
     }
 
-    /// Returns the number from which the draws of this end of a transfer follow.
+    /// Returns the salt of the random draws that this end of a transfer makes.
     pub fn salt(&self, transfer: u32, side: Side) -> u32 {
         self.wires.plan.salt(self.transfer(transfer).name, side)
     }
@@ -48,28 +48,27 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
         PacketSize { wire: self.wires.plan.framing.wire(0).get() as u32, payload: 0 }
     }
 
-    /// Notes that the node may have something to send.
+    /// Records that the node may have something to send.
     pub fn wake(&mut self, node: NodeId) {
         self.wires.woken.push(node);
     }
 
-    /// Sends a packet from `node` before any other that the transport may have for it.
+    /// Sends a packet from `node` before all packets that the transport returns when it is polled.
     pub fn send_first(&mut self, node: NodeId, packet: Packet<T::Header>) {
         self.wires.transfers[packet.transfer].references += 1;
         self.wires.hosts[node as usize].control.push_back(packet);
         self.wake(node);
     }
 
-    /// Reports that `wait` keeps the transfer from sending from now on. `wait` is called only if there is an
-    /// observer.
+    /// Reports that from now on `wait` keeps the transfer from sending. The closure `wait` is called only if the run has an observer.
     pub fn waits(&mut self, transfer: u32, wait: impl FnOnce() -> Wait) {
         if O::HOPS {
             self.core.waits(self.wires.transfers[transfer].message, wait);
         }
     }
 
-    /// Reports that this transfer lost something in a packet that was counted as another transfer's: a packet of this
-    /// kind, about this segment.
+    /// Reports that this transfer lost a packet of this kind, about this segment. To be used if the packet itself was counted as a packet
+    /// of another transfer.
     pub fn lost(&mut self, transfer: u32, kind: PacketKind, segment: u32) {
         if O::HOPS {
             let Transfer { message, src, dst, .. } = self.wires.transfers[transfer];
@@ -81,7 +80,7 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
         }
     }
 
-    /// Schedules the arrival of a packet from outside at the switch port of its destination.
+    /// Schedules the arrival of a packet from [`OUTSIDE`](super::OUTSIDE) at the switch port of its destination.
     pub fn send_from_outside(&mut self, at: Time, mut packet: Packet<T::Header>) {
         let topology = &self.wires.plan.network.topology;
         packet.port = topology.route(topology.switch_of(packet.to), packet.to, 0);
@@ -95,10 +94,10 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
         self.core.schedule(at, Event::Transport(timer));
     }
 
-    /// Sets an alarm for this end of a transfer; it is ignored if the transfer has ended by then. Nearly all alarms
-    /// should be set the same time ahead.
+    /// Sets an alarm for this end of a transfer. The alarm is ignored if the transfer has ended by then. Nearly all alarms should be set
+    /// the same time ahead, because such alarms need no separate event.
     pub(super) fn set_alarm(&mut self, at: Time, transfer: u32, side: Side) {
-        // A wait that became shorter may be over.
+        // A deadline that moved to an earlier time may have passed already.
         let at = at.max(self.now());
         let place = &mut self.wires.transfers[transfer];
         if at >= place.alarms[side as usize] {
@@ -115,8 +114,8 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
         }
     }
 
-    /// Records that the last byte of a transfer has arrived. Returns whether to acknowledge it: a request is
-    /// acknowledged by its answer.
+    /// Records that the last byte of a transfer has arrived. Returns whether the receiver must acknowledge it: not if it is a request,
+    /// because the answer acknowledges a request.
     pub fn delivered(&mut self, transfer: u32) -> bool {
         let place = &mut self.wires.transfers[transfer];
         debug_assert!(!place.delivered);
@@ -132,7 +131,7 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
         false
     }
 
-    /// Keeps a transfer, and its number, until [`Net::release`] was called as many times.
+    /// Keeps a transfer and its number until [`Net::release`] has been called once for each call of this function.
     pub fn hold(&mut self, transfer: u32) {
         self.wires.transfers[transfer].references += 1;
     }
@@ -142,18 +141,18 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
         self.wires.transfers.drop_reference(transfer);
     }
 
-    /// Records that the sender of a transfer has nothing more to do.
+    /// Records that the sender of a transfer has finished.
     pub fn close(&mut self, transfer: u32) {
         self.wires.transfers.close(transfer);
     }
 
-    /// Gives up sending a transfer: its message is lost, unless it has arrived.
+    /// Stops sending a transfer. Its message counts as lost, unless it has arrived.
     pub fn give_up(&mut self, transfer: u32) {
         self.core.give_up(self.wires.transfers[transfer].message);
         self.close(transfer);
     }
 
-    /// Gives up waiting for a transfer, which the receiver held.
+    /// Stops waiting for a transfer that its receiver holds: see [`Net::hold`].
     pub fn give_up_receiving(&mut self, transfer: u32) {
         self.core.give_up(self.wires.transfers[transfer].message);
         self.release(transfer);

@@ -1,7 +1,7 @@
-//! A part of the network, in a run that is split.
+//! One part of the packet network, in a split run.
 //!
-//! A transfer has a place in each part that its packets pass, with both of its ends: the part of its sender uses one,
-//! and the part of its receiver the other. Every part counts the packets that it has.
+//! A transfer with its two ends is stored in each part that its packets pass. The part of the sender uses only the sending end, and the
+//! part of the receiver only the receiving end. Each part counts the packets that are in it.
 
 use super::headroom::FRAME;
 use super::{Event, Net, Packet, PacketNetwork, Queue, Role, Transport, Wires};
@@ -12,28 +12,28 @@ use unrack_engine::events::{Core, Unobserved};
 use unrack_units::Time;
 use unrack_workload::MessageId;
 
-/// Packet or pause that has crossed to another part, with the time at which it is due there.
+/// Packet or pause that has crossed to another part, with the time at which it is due in that part.
 pub struct Parcel<H> {
     at: Time,
     what: What<H>,
 }
 
 enum What<H> {
-    /// Packet of the transfer of this name, which came from this port.
+    /// Packet of the transfer with this name. It came from port `by`.
     Packet { by: u32, name: u32, packet: Packet<H> },
-    /// Pause or resumption of the sender of this link.
+    /// Request to the sender of this link to pause, or to resume.
     Pause { link: u32, pause: bool },
 }
 
 impl<T: Transport> Wires<T> {
-    /// Notes the place of a transfer in this part.
+    /// Records the index of a transfer in this part.
     pub(super) fn keep(&mut self, transfer: u32) {
         if let Some(part) = &mut self.part {
             part.keep(self.transfers[transfer].name, transfer);
         }
     }
 
-    /// Returns the part of a switch, if that is another part.
+    /// Returns the part that a switch belongs to, or `None` if that is this part.
     pub(super) fn elsewhere(&self, switch: u32) -> Option<u32> {
         self.part.as_ref().and_then(|part| part.elsewhere(switch))
     }
@@ -44,7 +44,7 @@ impl<T: Transport> Wires<T> {
         }
     }
 
-    /// Hands a packet over to another part.
+    /// Passes a packet to another part.
     pub(super) fn cross(&mut self, to: u32, at: Time, by: u32, index: u32) {
         let packet = self.packets[index];
         self.packets.release(index);
@@ -74,7 +74,7 @@ impl<T: Transport> PacketNetwork<T> {
         let link = plan.network.topology.core_link();
         match plan.lookahead() {
             _ if !T::SPLITS => Time::ZERO,
-            // A pause frame takes effect when it has arrived, without the latency of a switch.
+            // A pause frame takes effect on arrival, without the latency of a switch.
             packets if T::Queue::PAUSES => packets.min(link.propagation + link.pace.transmit(FRAME)),
             packets => packets,
         }
@@ -90,17 +90,17 @@ impl<T: Transport> PacketNetwork<T> {
         self.wires.part.as_mut().expect("only parts of a split run are asked")
     }
 
-    /// Returns what has crossed to other parts: see [`Split`](unrack_engine::events::Split).
+    /// Returns the items that have crossed to other parts: see [`Split`](unrack_engine::events::Split).
     pub fn crossed(&mut self) -> &mut Vec<(u32, Parcel<T::Header>)> {
         &mut self.part().crossed
     }
 
-    /// Returns the names of transfers that were closed: see [`Split`](unrack_engine::events::Split).
+    /// Returns the names of the transfers that were closed: see [`Split`](unrack_engine::events::Split).
     pub fn closed(&mut self) -> &mut Vec<u32> {
         self.wires.transfers.closed.as_mut().expect("only parts of a split run are asked")
     }
 
-    /// Takes what came from another part: see [`Split`](unrack_engine::events::Split).
+    /// Takes an item that came from another part: see [`Split`](unrack_engine::events::Split).
     pub fn take(
         &mut self,
         core: &mut Core<Event<T::Timer>, Unobserved>,
@@ -131,7 +131,7 @@ impl<T: Transport> PacketNetwork<T> {
         let segments = self.wires.plan.framing.segments(bytes);
         let transfer = self.wires.transfers.open(id, ends, (bytes, segments), role, None);
         if let Role::Answer(_) = role {
-            // In the part that the answer goes to, the request is open until the answer has come.
+            // In the part that receives the answer, the request stays open until the answer has come.
             let request = self.wires.place(name - 1);
             self.wires.transfers[transfer].role = request.map_or(Role::Data, Role::Answer);
         }
@@ -140,7 +140,7 @@ impl<T: Transport> PacketNetwork<T> {
         transfer
     }
 
-    /// Returns the references to a transfer: see [`Split`](unrack_engine::events::Split).
+    /// Returns the number of references to a transfer: see [`Split`](unrack_engine::events::Split).
     pub fn under_way(&self, name: u32) -> i32 {
         self.wires.place(name).map_or(0, |transfer| self.wires.transfers[transfer].references)
     }

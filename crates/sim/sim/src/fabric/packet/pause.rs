@@ -1,14 +1,13 @@
-//! Priority flow control (IEEE 802.1Q clause 36): a switch that holds many bytes that came by one link asks the
-//! sender at the other end to pause.
+//! Priority flow control (IEEE 802.1Q clause 36): a switch that holds many bytes that came by one link asks the sender at the far end of
+//! the link to pause.
 //!
-//! A pause frame can be lost where links fail. A pause therefore ends by itself after 65,535 quanta (IEEE 802.1Q
-//! figure 36-3; 336 us at 100 Gb/s), and a switch that needs a longer one asks again after half of that time. So a
-//! link that dies during a pause holds up nobody for longer: packets that wait for it leave, and are lost, as from
-//! the port of a switch that has no link. A packet that arrives in spite of a requested pause, and finds no room, is
-//! dropped.
+//! A pause frame can be lost where links fail. Therefore each pause expires after 65,535 quanta (IEEE 802.1Q figure 36-3; 336 us at 100
+//! Gb/s), and a switch that needs a longer pause repeats its request after half of that time. A link that dies during a pause thus delays
+//! its sender no longer than one pause: after it, the waiting packets leave, and are lost like the packets from a switch port without a
+//! link. A packet that arrives in spite of a requested pause, and finds no room, is dropped.
 //!
-//! Departure: where nothing fails, a pause lasts until its end is announced, and is not repeated, which is the same
-//! except for 84 B now and then. A link that goes down does not end a pause at once.
+//! Departure: in a network without faults, a pause lasts until its end is announced, and is not repeated. The behaviour is the same, except
+//! for 84 B now and then. A link that goes down does not end a pause at once.
 
 use super::headroom::{FRAME, Headroom};
 use super::{Event, Packet, Queue, Transport, Wires};
@@ -25,23 +24,24 @@ use unrack_workload::NodeId;
 /// Bytes of the longest pause: 65,535 quanta of 512 bits.
 const LONGEST: u64 = 65_535 * 64;
 
-/// Bytes that switches hold of each link, and the links whose senders have been asked to pause. Links are numbered:
-/// those of nodes, then those behind switch ports.
+/// Bytes that switches hold of each link, and the links whose senders have been asked to pause. Links are numbered: first the links of
+/// nodes, then the links behind switch ports.
 pub(super) struct Pauses {
     headroom: Headroom,
     links: Vec<Held>,
-    /// Time until which the sender of each link pauses. `ZERO` if it does not, or if nothing fails.
+    /// Time at which the latest pause of each link's sender expires. `ZERO` if no expiry is scheduled, as always in a network without
+    /// faults.
     until: Vec<Time>,
 }
 
 struct Held {
     bytes: u64,
     asked: bool,
-    /// An event is scheduled to check whether to ask again.
+    /// Whether an event is scheduled to check if the request must be repeated.
     repeats: bool,
-    /// Receiving switch.
+    /// Switch that receives from the link.
     switch: u32,
-    /// Port of that switch that leads back.
+    /// Port of that switch that leads back to the sender.
     back: u32,
 }
 
@@ -59,7 +59,7 @@ impl Pauses {
         let hosts = (0..topology.nodes()).map(|node| ports[&(topology.switch_of(node), End::Node(node))]);
         let behind = (0..topology.ports()).map(|port| match topology.end(port) {
             End::Switch(switch) => ports[&(switch, End::Switch(topology.owner(port)))],
-            // Nodes take every packet that comes.
+            // Nodes accept every packet, so they never ask for a pause.
             End::Node(_) => port,
         });
         let links: Vec<Held> = hosts.chain(behind).map(held).collect();
@@ -76,7 +76,7 @@ impl Pauses {
 }
 
 impl<T: Transport> Wires<T> {
-    /// Counts data that begins to wait, for the link by which it came. Returns whether there is room.
+    /// Counts a data packet that starts to wait as bytes held of the link by which it came. Returns whether the switch has room for it.
     pub(super) fn hold<O: Observer>(
         &mut self,
         core: &mut Core<Event<T::Timer>, O>,
@@ -94,7 +94,7 @@ impl<T: Transport> Wires<T> {
         true
     }
 
-    /// Counts data that waited and leaves.
+    /// Counts a data packet that leaves after it waited.
     pub(super) fn let_go<O: Observer>(
         &mut self,
         core: &mut Core<Event<T::Timer>, O>,
@@ -107,7 +107,7 @@ impl<T: Transport> Wires<T> {
         self.ask(core, packet.came_by);
     }
 
-    /// Asks the sender of a link to pause, or to go on, if it is time to.
+    /// Asks the sender of a link to pause, or to resume, if the bytes held of the link require it.
     fn ask<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, link: u32) {
         let Some(pauses) = &mut self.pauses else { return };
         let held = &mut pauses.links[link as usize];
@@ -118,7 +118,7 @@ impl<T: Transport> Wires<T> {
         }
     }
 
-    /// Repeats a pause, half its length after it was asked for, if it is still needed.
+    /// Repeats the request to pause, if it is still needed. Called half of a pause's length after the last request.
     pub(super) fn repeat_pause<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, link: u32) {
         let Some(pauses) = &mut self.pauses else { return };
         let held = &mut pauses.links[link as usize];
@@ -128,7 +128,7 @@ impl<T: Transport> Wires<T> {
         }
     }
 
-    /// Sends a pause frame back, as soon as the packet on that link has left.
+    /// Sends a pause frame to the sender of `link`, as soon as the packet on the link back to that sender has left.
     fn send_pause<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, link: u32, pause: bool) {
         let Some(pauses) = &mut self.pauses else { return };
         let topology = &self.plan.network.topology;
@@ -167,7 +167,7 @@ impl<T: Transport> Wires<T> {
         });
     }
 
-    /// Takes a pause frame that has arrived at the sender of this link. Returns the node that may go on.
+    /// Takes a pause frame that has arrived at the sender of this link. Returns the node that may resume, if the sender is a node.
     pub(super) fn take_pause<O: Observer>(
         &mut self,
         core: &mut Core<Event<T::Timer>, O>,
@@ -180,7 +180,7 @@ impl<T: Transport> Wires<T> {
         self.set_paused(core, link, pause)
     }
 
-    /// Limits the length of a pause that begins or goes on.
+    /// Sets the time at which a new or repeated pause expires.
     fn limit_pause<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, link: u32) {
         let Some(pauses) = &mut self.pauses else { return };
         let pace = match link.checked_sub(self.hosts.len() as u32) {
@@ -193,7 +193,7 @@ impl<T: Transport> Wires<T> {
         }
     }
 
-    /// Ends a pause whose time is over. Returns the node that may go on.
+    /// Ends a pause whose time is over. Returns the node that may resume, if the sender is a node.
     pub(super) fn end_pause<O: Observer>(
         &mut self,
         core: &mut Core<Event<T::Timer>, O>,

@@ -1,4 +1,4 @@
-//! Descriptions of packets for an observer.
+//! Descriptions of packets for observers.
 
 use super::{OUTSIDE, Packet, Role, Transport, Wires};
 use unrack_engine as engine;
@@ -8,7 +8,7 @@ use unrack_engine::topology::End;
 use unrack_units::Time;
 
 impl<T: Transport> Wires<T> {
-    /// Describes a packet over a link, by when it leaves and can go on.
+    /// Describes the passage of a packet over a link: `departure` is when its bits leave, and `onward` is when it can be forwarded.
     pub(super) fn seen(
         &self,
         packet: &Packet<T::Header>,
@@ -25,7 +25,7 @@ impl<T: Transport> Wires<T> {
             }
         };
         let device = if to_switch { network.switch_latency } else { Time::ZERO };
-        // A packet to the outside has arrived completely before it goes on.
+        // A packet to [`OUTSIDE`] arrives completely before it is forwarded.
         let serial = if packet.to == OUTSIDE { last - first } else { onward - first - propagation - device };
         Hop {
             link,
@@ -55,7 +55,7 @@ impl<T: Transport> Wires<T> {
         };
         let from = if packet.to == transfer.dst { transfer.src } else { transfer.dst };
         let offset = segment.map(|segment| self.offset(packet.transfer, segment));
-        // Ranks beyond a byte count as the last.
+        // Ranks that do not fit in a byte count as the last priority.
         let priority = u8::try_from(packet.rank).unwrap_or(u8::MAX);
         engine::ObservedPacket { offset, priority, ..engine::ObservedPacket::new(kind, from, packet.to) }
     }

@@ -1,12 +1,12 @@
-//! One-way transfers, as transports carry them. A flow or write is one; a read or rmw is a request and, once that has
-//! arrived, an answer.
+//! One-way transfers, as transports see them. A flow or a write is one transfer. A read or a read-modify-write is a request and, after the
+//! request has arrived, an answer.
 
 use super::super::slab::Slab;
 use crate::fabric::stream::transfer_name;
 use unrack_units::Time;
 use unrack_workload::{Endpoints, MessageId, NodeId};
 
-/// Bytes from one node to another.
+/// Bytes that one node sends to another.
 #[derive(Debug, Clone, Copy)]
 pub struct Transfer {
     pub message: MessageId,
@@ -16,38 +16,38 @@ pub struct Transfer {
     /// Number of packets that the transfer is cut into.
     pub segments: u32,
     pub role: Role,
-    /// Name that both ends know the transfer by. Of equals, the lowest goes first.
+    /// Name by which both ends know the transfer. Among transfers of equal rank, the lowest name goes first.
     pub name: u32,
-    /// Serial number that tells the transfer from others with the same index; 0 if it is over.
+    /// Serial number that distinguishes the transfer from others with the same index; 0 if the transfer is over.
     pub serial: u32,
-    /// The last byte has arrived.
+    /// Whether the last byte has arrived.
     pub delivered: bool,
-    /// The sender has nothing more to do.
+    /// Whether the sender has finished.
     pub(super) closed: bool,
-    /// Number of packets under way, of ends that hold the transfer, and of answers to this request.
+    /// Number of references: packets in flight, ends that hold the transfer, and answers to this request.
     pub(super) references: i32,
-    /// Earliest alarm set by the sender, and by the receiver.
+    /// Times of the earliest alarms that are set for the sender and for the receiver.
     pub(super) alarms: [Time; 2],
-    /// Request that the sender answers by this transfer; it is kept as long as the transfer.
+    /// Request that this transfer answers. The request is kept as long as the transfer.
     answers: Option<u32>,
 }
 
 /// Purpose of a transfer in its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Carries the data of a message, which is complete at the end of it.
+    /// Carries the data of a message. The message is complete when the transfer has arrived.
     Data,
-    /// Carries a request, whose end opens the answer.
+    /// Carries a request. The answer is opened when the request has arrived.
     Request,
-    /// Carries an answer; its first packet to arrive acknowledges the request, the transfer of this index.
+    /// Carries an answer to the request with this index. The first packet of the answer that arrives acknowledges the request.
     Answer(u32),
 }
 
-/// Transfers that are open, or of which packets are still under way.
+/// Transfers that are open, or that still have packets in flight.
 pub(super) struct Transfers {
     places: Slab<Transfer>,
     opened: u32,
-    /// Names of closed transfers, in a part of a split run; their places are kept until they are forgotten.
+    /// Names of the closed transfers, in a part of a split run. These transfers stay stored until they are forgotten.
     pub(super) closed: Option<Vec<u32>>,
 }
 
@@ -114,7 +114,7 @@ impl Transfers {
         self.places.used()
     }
 
-    /// Frees the place of a transfer for another.
+    /// Frees the index of a transfer for another transfer.
     pub(super) fn forget(&mut self, transfer: u32) {
         let place = &mut self.places[transfer];
         place.serial = 0;

@@ -1,4 +1,4 @@
-//! A packet's path: from a node's link through switch ports to its end.
+//! The path of a packet: from the link of a node through switch ports to its destination.
 
 use super::{Event, FROM_NODE, Loss, OUTSIDE, Packet, Queue, Role, Transport, Wires};
 use crate::fabric::stream::flow_hash;
@@ -23,7 +23,7 @@ impl<T: Transport> Wires<T> {
         self.opened.push(transfer);
     }
 
-    /// Puts a packet on the link of a node, which is free.
+    /// Sends a packet on the link of a node. The link must be free.
     pub(super) fn put<O: Observer>(
         &mut self,
         core: &mut Core<Event<T::Timer>, O>,
@@ -65,7 +65,7 @@ impl<T: Transport> Wires<T> {
         }
     }
 
-    /// Returns when a packet with this departure can be queued at the next port, without propagation.
+    /// Returns when a packet with this departure can be queued at the next port, not counting propagation.
     pub(super) fn ready(&self, departure: Departure, packet: &Packet<T::Header>) -> Time {
         self.plan.ready(departure, packet.wire, self.ports[packet.port as usize].pace)
     }
@@ -109,7 +109,7 @@ impl<T: Transport> Wires<T> {
         }
     }
 
-    /// Sends a packet from a port that is free.
+    /// Sends a packet from a free port.
     pub(super) fn depart<O: Observer>(
         &mut self,
         core: &mut Core<Event<T::Timer>, O>,
@@ -152,7 +152,7 @@ impl<T: Transport> Wires<T> {
     pub(super) fn drain<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, number: u32) {
         let port = &mut self.ports[number as usize];
         if port.free_at > core.now() {
-            // A pause frame was sent first.
+            // A pause frame has used the port since this event was scheduled.
             return core.schedule(port.free_at, Event::PortFree(number));
         }
         port.draining = false;

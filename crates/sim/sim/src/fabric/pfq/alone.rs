@@ -1,4 +1,4 @@
-//! Completion time of a flow that is alone, as arithmetic.
+//! Completion time of a flow that is alone, in closed form.
 
 use super::Pfq;
 use crate::fabric::lone::MOST_SIMULATED;
@@ -7,8 +7,8 @@ use unrack_units::Time;
 use unrack_workload::Message;
 
 impl Pfq {
-    /// Returns whether the time of a message is simulated: packets of one transfer may part and meet again, or links
-    /// differ, and it is not too long.
+    /// Returns whether the time of a message is simulated. This is the case if no exact formula exists, because packets of one transfer may
+    /// part and meet again or because links differ, unless the message is too long.
     pub(super) fn is_simulated(&self, message: &Message) -> bool {
         let segments = self.segments(message.bytes).max(self.segments(message.request.into()));
         let has_one_way = || {
@@ -19,8 +19,8 @@ impl Pfq {
         !is_exact && segments <= MOST_SIMULATED
     }
 
-    /// Returns the time until the last packet has arrived: exact for one packet, or by one path, over links that are
-    /// alike, and otherwise a lower bound, because packets of one flow may meet again after they parted.
+    /// Returns the time until the last packet has arrived. It is exact over links that are alike, for one packet or if there is only one
+    /// path. Otherwise it is a lower bound, because packets of one flow may meet again after they parted.
     pub(super) fn alone(&self, src: u32, dst: u32, bytes: u64) -> Time {
         let last = u64::from(self.segments(bytes)) - 1;
         let wire = u64::from(self.wire(self.payload(bytes, last as u32)));
@@ -30,22 +30,22 @@ impl Pfq {
         let (full_there, last_there) =
             (start(before) + self.way(src, dst, full), start(last) + self.way(src, dst, wire));
         match self.alike {
-            // By one path, the last packet waits for the full one before it.
+            // On a single path, the last packet waits for the full packet before it.
             Some((pace, _)) if self.has_one_way(src, dst) => last_there.max(full_there + pace.transmit(wire)),
-            // A short last packet may overtake the full one before it.
+            // A short last packet may overtake the full packet before it.
             _ => full_there.max(last_there),
         }
     }
 
-    /// Returns a lower bound of the time at which this many bytes of full packets have left the source, over all
-    /// links by which shortest paths begin.
+    /// Returns a lower bound of the time at which `bytes` bytes of full packets have left the source, over all links with which shortest
+    /// paths begin.
     fn start(&self, src: u32, dst: u32, bytes: u64) -> Time {
         let ports = self.graph.closer(src, dst);
         let links = self.graph.links_of(src).enumerate().filter(|(port, _)| ports >> port & 1 == 1);
         let full = u64::from(self.wire(self.most));
         let paces: Vec<_> = links.map(|(_, link)| self.links[link as usize].pace).collect();
         match paces.iter().all(|pace| *pace == paces[0]) {
-            // Each link sends its share of the packets.
+            // Each link sends an equal share of the packets.
             true => paces[0].transmit(full) * (bytes / full / paces.len() as u64),
             false => {
                 let bps: u128 = paces.iter().map(|pace| u128::from(pace.rate().as_bps())).sum();
@@ -56,14 +56,14 @@ impl Pfq {
         }
     }
 
-    /// Returns the time from the start of a packet to its arrival, by the shortest path that is fastest for it.
+    /// Returns the time from the start of a packet to its arrival, by the fastest shortest path for this packet.
     fn way(&self, src: u32, dst: u32, wire: u64) -> Time {
         let (latency, hops) = (self.network.switch_latency, u64::from(self.graph.distance(src, dst)));
         if let Some((pace, propagation)) = self.alike {
             let stored = if self.cut_through { 1 } else { hops };
             return propagation * hops + latency * (hops - 1) + pace.transmit(wire) * stored;
         }
-        // Least time at which the first bit can leave each node, and least time at which the last bit is there.
+        // Earliest time at which the first bit can leave each node, and earliest time at which the last bit is there.
         let mut at = BTreeMap::from([(src, (Time::ZERO, Time::ZERO))]);
         for _ in 0..hops {
             let mut next = BTreeMap::new();

@@ -1,18 +1,16 @@
 //! `pfq`: per-flow queues with back-pressure at every node, the ideal of R2C2 §5.2.
 //!
-//! Nodes forward for each other, and none loses a packet: [`unrack_protocol::pfq`] decides what each link of a node
-//! sends. A packet goes on by any link that leads closer to its destination: by one that is idle, drawn where several
-//! are, and else by the first of them at which its flow's turn comes. So packets are sprayed over all shortest paths,
-//! as in the paper, and split between them as load allows: the paper's bound is not held to fixed splits (§5.2, of
-//! long flows).
+//! Nodes forward for each other, and no node loses a packet: [`unrack_protocol::pfq`] decides which packet each link of a node sends. A
+//! packet is forwarded by any link that leads closer to its destination: by an idle link, drawn at random if several are idle, otherwise by
+//! the first of these links on which its flow's turn comes. Therefore packets are sprayed over all shortest paths, as in the paper, and the
+//! load decides how they are split between the paths: the paper's bound does not require fixed splits (§5.2, on long flows).
 //!
-//! The paper leaves some points open, which are decided here as follows. Turns are of packets, not of bytes. A node
-//! has a flow held when more than a round trip over all its links waits, so that none runs dry. The message that says
-//! so takes the propagation of the link and none of its rate, as suits an ideal. Requests and answers are flows of
-//! their own. Packets are as R2C2's.
+//! The paper leaves some points open, which are decided here as follows. Turns are of packets, not of bytes. A node asks its neighbour to
+//! hold a flow when more bytes of the flow wait than its links send in a round trip, so that no link runs dry. This request takes the
+//! propagation of the link but none of its rate, as suits an ideal. Requests and answers are separate flows. Packets have the format of
+//! R2C2's.
 //!
-//! The bytes that a packet finds waiting at a node are those of its flow: of the other flows, it waits for one packet
-//! each.
+//! The bytes that a packet finds waiting at a node are those of its flow only, because it waits for just one packet of each other flow.
 
 mod alone;
 
@@ -41,20 +39,20 @@ use unrack_workload::{Endpoints, Message, MessageId};
 pub struct Pfq {
     network: Network,
     graph: Arc<Graph>,
-    /// Payload of a full packet.
+    /// Payload of a full packet, in bytes.
     most: u64,
-    /// Bytes on the wire around every payload.
+    /// Bytes on the wire that each packet has in addition to its payload.
     header: u64,
     cut_through: bool,
     links: Vec<Link>,
-    /// Pace and propagation of all links, if they are alike.
+    /// Pace and propagation of all links, if they are the same for all links.
     alike: Option<(Pace, Time)>,
     nodes: Vec<Node<u32>>,
     flows: Slab<Flow>,
     packets: Slab<Packet>,
     random: SplitMix64,
     seed: u64,
-    /// Times of messages that are alone, as far as they were simulated.
+    /// Completion times of messages that are alone, as far as they were simulated.
     lone: Lone,
 }
 
@@ -63,12 +61,12 @@ struct Link {
     pace: Pace,
     propagation: Time,
     to: u32,
-    /// Number of the link among those of its node.
+    /// Number of the link among the links of its node.
     port: u8,
     /// Number of the opposite direction among the links of the node at the other end.
     back_port: u8,
     free_at: Time,
-    /// An [`Event::Free`] is scheduled, at which the link is asked what it sends next.
+    /// Whether an [`Event::Free`] is scheduled, at which the link is asked for its next packet.
     is_due: bool,
 }
 
@@ -79,19 +77,19 @@ struct Flow {
     src: u32,
     dst: u32,
     bytes: u64,
-    /// Packets not yet sent.
+    /// Number of packets not sent yet.
     unsent: u32,
-    /// Packets not yet arrived.
+    /// Number of packets not arrived yet.
     missing: u32,
-    /// Number of hold and release messages under way.
+    /// Number of hold and release messages in flight.
     words: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// Carries the data of a message, which is complete at the end of it.
+    /// Carries the data of a message. The message is complete when the flow has arrived.
     Data,
-    /// Carries a request, whose end opens the answer.
+    /// Carries a request. The answer is opened when the request has arrived.
     Request,
 }
 
@@ -101,11 +99,11 @@ struct Packet {
     segment: u32,
     wire: u32,
     payload: u32,
-    /// Time at which the packet was queued, or passed.
+    /// Time at which the packet was queued, or passed without a queue.
     ready: Time,
-    /// Time from which on its last bit can leave the present node.
+    /// Time from which on the last bit of the packet can leave the present node.
     whole: Time,
-    /// Bytes of its flow that it found waiting.
+    /// Bytes of the packet's flow that it found waiting.
     ahead: u64,
 }
 
@@ -116,9 +114,10 @@ pub enum Event {
     Arrive { packet: u32, link: u32 },
     /// The link has sent its packet.
     Free(u32),
-    /// The node at the end of this link wants no more packets of a flow by it.
+    /// A request to hold a flow has arrived at the node at the end of this link. That node must send no more packets of the flow back over
+    /// the link.
     Hold { flow: u32, link: u32 },
-    /// The same node takes packets of the flow again.
+    /// A request to release the flow has arrived at the same node, which may send packets of the flow again.
     Release { flow: u32, link: u32 },
 }
 
@@ -135,7 +134,7 @@ impl Pfq {
     /// Creates the nodes and links of a network.
     ///
     /// # Errors
-    /// If nodes do not forward for each other, or a part of the network fails: nothing is retransmitted.
+    /// If nodes do not forward for each other, or if a part of the network fails, because no packet is retransmitted.
     pub fn new(network: &Network, ethernet: &Ethernet, seed: u64) -> Result<Pfq, SetupError> {
         let topology = &network.topology;
         let Some(graph) = topology.graph().cloned() else {
@@ -191,7 +190,7 @@ impl Pfq {
         })
     }
 
-    /// Returns the fabric as it is before its first message.
+    /// Returns the fabric in its state before the first message.
     fn afresh(&self) -> Pfq {
         let (mtu, buffer) =
             (Bytes::new(self.header + self.most), SwitchBuffer::Private(Bytes::new(u64::MAX)));
@@ -211,7 +210,7 @@ impl Pfq {
         (bytes - u64::from(segment) * self.most).min(self.most)
     }
 
-    /// Draws one of these ports, all equally likely.
+    /// Draws one of these ports, with equal probability.
     fn draw(&mut self, ports: Ports) -> u8 {
         let mut left = ports;
         if ports.count_ones() > 1 {
@@ -222,7 +221,7 @@ impl Pfq {
     }
 }
 
-/// Fewest bytes of a packet on the wire, as in simulators without headers.
+/// Minimum size of a packet on the wire, in bytes, as in simulators without headers.
 const SMALLEST: u64 = 8;
 
 /// Flows.
@@ -266,7 +265,7 @@ impl Pfq {
         }
     }
 
-    /// Removes a flow that has arrived and about which no message is under way.
+    /// Removes a flow that has arrived completely, if none of its hold or release messages is in flight.
     fn close_if_done(&mut self, flow: u32) {
         let Flow { missing, words, .. } = self.flows[flow];
         if missing == 0 && words == 0 {
@@ -277,7 +276,7 @@ impl Pfq {
 
 /// Links.
 impl Pfq {
-    /// Serves a link for which packets may wait: now, or when it is free.
+    /// Serves a link for which packets may wait: now if it is free, otherwise when it becomes free.
     fn rouse<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32) {
         let place = &mut self.links[link as usize];
         match place.free_at <= core.now() {
@@ -290,7 +289,7 @@ impl Pfq {
         }
     }
 
-    /// Sends the next packet on a link that is free.
+    /// Sends the next packet on a free link.
     fn serve<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32) {
         let (node, port) = (self.graph.from(link), self.links[link as usize].port);
         let packet = match self.nodes[node as usize].poll(port) {
@@ -409,14 +408,14 @@ impl Pfq {
         }
     }
 
-    /// Returns the links that neither send nor are about to.
+    /// Returns the links that are neither sending nor scheduled to send.
     fn idle(&self, links: std::ops::Range<u32>, now: Time) -> Ports {
         let places = &self.links[links.start as usize..links.end as usize];
         let idle = places.iter().enumerate().filter(|(_, link)| !link.is_due && link.free_at <= now);
         idle.fold(0, |ports, (port, _)| ports | 1 << port)
     }
 
-    /// Tells the node at the end of this link to hold a flow, or to release it.
+    /// Asks the node at the end of this link to hold a flow, or to release it.
     fn tell<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32, flow: u32, hold: bool) {
         self.flows[flow].words += 1;
         let at = core.now() + self.links[link as usize].propagation;
@@ -486,8 +485,8 @@ impl Fabric for Pfq {
         Some(largest_in_packets(Bytes::new(self.most)))
     }
 
-    /// Returns the completion time alone: by arithmetic for one packet, or by a single path of links that are alike, and
-    /// simulated otherwise. Very long messages have a lower bound: see [`Pfq::alone`].
+    /// Returns the completion time of a message that is alone. It is computed for one packet, or for a single path of links that are alike,
+    /// and simulated otherwise. Very long messages get a lower bound: see [`Pfq::alone`].
     fn unloaded(&self, message: &Message) -> Time {
         let (src, dst) = (message.src, message.dst);
         let bound = match message.kind.is_answered() {

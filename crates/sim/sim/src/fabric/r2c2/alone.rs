@@ -1,4 +1,4 @@
-//! Completion time of a flow that is alone, as arithmetic.
+//! Completion time of a flow that is alone, in closed form.
 
 use super::rack::Rack;
 use crate::fabric::lone::MOST_SIMULATED;
@@ -9,7 +9,7 @@ use unrack_protocol::r2c2::rates::Rates;
 use unrack_protocol::r2c2::weights::{LinkShare, Ways, Weights};
 use unrack_units::{Bytes, Rate, Time};
 
-/// Times of flows that are alone.
+/// Computes the times of flows that are alone.
 pub(super) struct Alone {
     /// Weights in the whole topology.
     weights: RefCell<Weights>,
@@ -22,8 +22,8 @@ impl Alone {
         Alone { weights: RefCell::new(weights), whole }
     }
 
-    /// Returns whether the time of a message whose longer transfer has so many segments is simulated: it is neither one
-    /// packet by a shortest path of links that are alike, nor too long.
+    /// Returns whether the time of a message is simulated, given the number of segments of its longer transfer. It is simulated unless it
+    /// is one packet by a shortest path of links that are alike, or too long.
     pub(super) fn is_simulated(rack: &Rack, segments: u32) -> bool {
         let params = &rack.setup.params;
         let is_plain = params.rules.is_empty() && params.routing != Routing::Vlb;
@@ -31,20 +31,20 @@ impl Alone {
         !is_exact && segments <= MOST_SIMULATED
     }
 
-    /// Returns a lower bound of the time until a flow has arrived: the shortest path, with no packet or broadcast in
-    /// another's way, in the first interval at the rate at which flows begin, then at the rate of a flow alone. It is
-    /// exact for one packet.
+    /// Returns a lower bound of the time until a flow has arrived. The flow takes the shortest path, and is not delayed by other packets or
+    /// broadcasts. During the first interval it is sent at the rate at which flows begin, and then at the rate of a flow alone. The bound
+    /// is exact for one packet.
     pub(super) fn time(&self, rack: &Rack, src: u32, dst: u32, bytes: u64) -> Time {
         let last = rack.setup.segments(bytes) - 1;
         let full = rack.setup.wire(rack.setup.most);
         let pace = (last > 0).then(|| self.pace_alone(rack, src, dst));
         let arrival = |segment: u32| {
             let wire = rack.setup.wire(rack.setup.payload(bytes, segment));
-            // A short packet finds more in the bucket than it needs.
+            // A short packet finds more bytes in the bucket than it needs.
             let start = pace.as_ref().map_or(Time::ZERO, |pace| pace.start(segment, full, full - wire));
             start + Alone::way_alone(rack, src, dst, wire)
         };
-        // A short last packet may overtake the full one before it.
+        // A short last packet may overtake the full packet before it.
         let arrival = arrival(last).max(arrival(last.saturating_sub(1)));
         match Alone::slowest_host(rack, src, dst) {
             Some(rate) => {
@@ -55,7 +55,7 @@ impl Alone {
         }
     }
 
-    /// Returns the rate at which the host gives a flow bytes, if that is known for all times.
+    /// Returns the rate at which the host supplies the bytes of a flow, or `None` if that rate is not known for all times.
     fn slowest_host(rack: &Rack, src: u32, dst: u32) -> Option<Rate> {
         let mut matching = rack.setup.params.rules.iter().filter(|rule| rule.matches(src, dst));
         let first = rack.setup.terms(src, dst, Time::ZERO).demand?;
@@ -73,7 +73,7 @@ impl Alone {
 
     fn pace_alone(&self, rack: &Rack, src: u32, dst: u32) -> Pace {
         let alone = |routing| match routing {
-            // The hash of a flow selects one path or another.
+            // The hash of a flow selects a single path.
             Routing::Ecmp => self.whole.alone_kbps(&[Alone::widest(rack, src, dst)]),
             _ => {
                 let shares = self.weights.borrow_mut().shares(Ways { routing, src, dst, flow: 0 });
@@ -110,7 +110,7 @@ impl Alone {
     fn way_alone(rack: &Rack, src: u32, dst: u32, wire: u32) -> Time {
         let (topology, hops) = (&rack.network.topology, u64::from(rack.setup.graph.distance(src, dst)));
         let link = match rack.setup.params.routing {
-            // Valiant routing goes by any node.
+            // Valiant routing may pass any node.
             Routing::Vlb => topology.core_link(),
             _ => topology.best_link(src, dst),
         };
@@ -120,7 +120,7 @@ impl Alone {
     }
 }
 
-/// Rates of a flow that is alone, in Kb/s: `first` for an interval, and `alone` then.
+/// Rates of a flow that is alone, in Kb/s: `first` during the first interval, and `alone` after it.
 struct Pace {
     first: u32,
     alone: u32,
@@ -128,14 +128,14 @@ struct Pace {
 }
 
 impl Pace {
-    /// Returns when a packet is sent after `before` packets of `wire` bytes, if it is shorter by `shorter` bytes.
+    /// Returns when a packet is sent after `before` packets of `wire` bytes, if the packet is `shorter` bytes shorter than these.
     fn start(&self, before: u32, wire: u32, shorter: u32) -> Time {
         let time = |bytes: u64, kbps: u32| {
             let ps = u128::from(bytes) * 8_000_000_000 / u128::from(kbps);
             Time::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
         };
         let (first, alone) = (self.first.max(1), self.alone.max(1));
-        // Rounded as in the bucket: each packet in whole picoseconds.
+        // Rounded as in the bucket, which counts each packet in whole picoseconds.
         let at_first = time(wire.into(), first) * u64::from(before);
         let at_first = at_first.saturating_sub(time(shorter.into(), first));
         if at_first <= self.interval {

@@ -1,4 +1,4 @@
-//! Surroundings of a node: simulated time, the queues of its links, packets as values.
+//! Surroundings of a node: simulated time, the queues of its links, and packets as values.
 
 use super::event::Event;
 use super::flow::Flow;
@@ -102,7 +102,7 @@ impl<O: Observer> World for Around<'_, O> {
             }
             node::Event::Paced => self.core.waits(message, || Wait::Pacing),
             node::Event::Waits => self.core.waits(message, || Wait::Retransmission),
-            // Unless the receiver has all of it.
+            // The message is given up, unless its receiver has all segments.
             node::Event::GivenUp if !receiver.is_complete() => self.core.give_up(message),
             node::Event::GivenUp => {}
             node::Event::Closed => self.rack.flows.close(flow),

@@ -1,4 +1,4 @@
-//! What nodes do with what arrives: packets, broadcasts, and messages to send.
+//! The actions of nodes on arrivals: packets, broadcasts, and messages to send.
 
 use super::R2c2;
 use super::event::Event;
@@ -97,7 +97,7 @@ impl R2c2 {
         }
     }
 
-    /// Has the node at the end of a link hear a broadcast.
+    /// Lets the node at the end of a link handle a broadcast.
     pub(super) fn heard<O: Observer>(&mut self, core: &mut Core<Event, O>, spread: u32, link: u32) {
         let news = self.rack.news(spread);
         let (node, mut around) = self.at(core, self.rack.wires.link(link).to);

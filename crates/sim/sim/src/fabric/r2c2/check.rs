@@ -7,7 +7,7 @@ use unrack_protocol::r2c2::{Params, RateControl, Routing};
 use unrack_rack::graph::Graph;
 use unrack_units::Time;
 
-/// Checks that parameters are in range, and fit a network.
+/// Checks that parameters are in range and fit a network.
 pub(super) fn check(params: &Params, graph: &Graph) -> Result<(), SetupError> {
     let routing = |key: Cow<'static, str>, routing: Routing| {
         routing

@@ -1,4 +1,4 @@
-//! What nodes decide from time to time: rates, routings, and what to do about failures.
+//! Periodic decisions of nodes: rates, routings, and reactions to failures.
 
 use super::R2c2;
 use super::central::RATE;
@@ -72,7 +72,7 @@ impl R2c2 {
         }
     }
 
-    /// Sends to each node the rates of its flows that have changed.
+    /// Sends to each node the changed rates of its flows.
     fn give_rates<O: Observer>(&mut self, core: &mut Core<Event, O>) {
         let node = self.rack.setup.params.controller;
         let Some(controller) = &mut self.controller else { return };
@@ -101,14 +101,14 @@ impl R2c2 {
         node.take_rates(&mut around, &rates);
     }
 
-    /// Takes lost rates as not given.
+    /// Marks lost rates as not given.
     pub(super) fn give_again(&mut self, list: u32) {
         if let Some(controller) = &mut self.controller {
             controller.give_again(list);
         }
     }
 
-    /// Has a node that dropped a packet tell who has to know.
+    /// Lets a node that dropped a packet report the loss to the node that has to know of it.
     pub(super) fn report_loss<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, body: Body) {
         match body {
             Body::Told(news) => {
@@ -128,7 +128,7 @@ impl R2c2 {
         }
     }
 
-    /// Sends a packet of no flow by a sprayed route. Without a path it is lost: once there is one, sources announce
+    /// Sends a packet of no flow by a sprayed route. If there is no path, the packet is lost; when there is a path again, sources announce
     /// their flows again.
     fn unicast<O: Observer>(
         &mut self,

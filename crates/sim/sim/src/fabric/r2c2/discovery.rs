@@ -1,4 +1,4 @@
-//! Discovery of failures (§3.2). All nodes know at the same time: when the scenario says that a failure is detected.
+//! Discovery of failures (§3.2). All nodes learn of a failure at the same time, which is when the scenario lets it be detected.
 
 use super::event::Event;
 use super::rack::Rack;
@@ -10,17 +10,17 @@ use unrack_protocol::r2c2::rates::Rates;
 pub(super) struct Discovery {
     /// Links that are known to be down, sorted.
     down: Vec<u32>,
-    /// Set when discovery has begun.
+    /// Whether discovery has begun.
     has_begun: bool,
 }
 
 impl Discovery {
-    /// Returns whether discovery begins now: it does when this is first called.
+    /// Returns whether discovery begins now, which is true for the first call only.
     pub(super) fn begins(&mut self) -> bool {
         !std::mem::replace(&mut self.has_begun, true)
     }
 
-    /// Changes the map and the rates of a rack to what is known now. Returns whether anything has changed.
+    /// Updates the map and the rates of a rack to the failures that are known now. Returns whether anything has changed.
     pub(super) fn update<O: Observer>(&mut self, core: &mut Core<Event, O>, rack: &mut Rack) -> bool {
         let now = core.now();
         let Some(faults) = rack.network.topology.faults().cloned() else { return false };

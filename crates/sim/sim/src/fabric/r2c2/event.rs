@@ -25,15 +25,15 @@ pub enum Event {
         flow: u32,
         turn: u32,
     },
-    /// A node repeats news of its own, since a copy of it was lost.
+    /// A node repeats one of its announcements, because a copy of it was lost.
     Repeat(u32),
-    /// A node reports again a broadcast that it had to drop.
+    /// A node repeats its report of a broadcast that it had to drop.
     Report(u32),
-    /// A rule begins to hold.
+    /// A rule takes effect.
     Rule(u32),
     /// A node chooses routings.
     Select,
-    /// Nodes find out that a part of the network is down, or up again.
+    /// Nodes learn that a part of the network is down, or up again.
     Discover,
 }
 

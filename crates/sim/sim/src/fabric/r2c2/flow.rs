@@ -1,4 +1,4 @@
-//! Transfers: the state of each at both of its ends, and how long it is kept.
+//! Transfers: the state of each transfer at its two ends, and how long it is kept.
 
 use crate::fabric::slab::Slab;
 use std::ops::{Index, IndexMut};
@@ -7,24 +7,24 @@ use unrack_protocol::r2c2::transfer::Unsaid;
 use unrack_protocol::segments::SegmentSet;
 use unrack_workload::MessageId;
 
-/// Transfer from one node to another, with the state of both ends.
+/// Transfer from one node to another, with the state of its two ends.
 pub(super) struct Flow {
     pub message: MessageId,
     pub role: Role,
     pub sending: node::Flow,
     pub receiver: Receiver,
-    /// Packets of the flow under way.
+    /// Number of packets of the flow that are in flight.
     pub references: u32,
     pub is_given_up: bool,
 }
 
 impl Flow {
-    /// Returns the node that sends it.
+    /// Returns the node that sends the flow.
     pub(super) fn src(&self) -> u32 {
         self.sending.told.src.into()
     }
 
-    /// Returns the node that it is for.
+    /// Returns the node that receives the flow.
     pub(super) fn dst(&self) -> u32 {
         self.sending.told.dst.into()
     }
@@ -32,13 +32,13 @@ impl Flow {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Carries the data of a message, which is complete at the end of it.
+    /// Carries the data of a message. The message is complete when the flow has arrived.
     Data,
-    /// Carries a request, whose end opens the answer.
+    /// Carries a request. The answer is opened when the request has arrived.
     Request,
 }
 
-/// All flows of a rack, by index. A flow has its place as long as its source keeps it, or packets of it are under way.
+/// All flows of a rack, by index. A flow is stored as long as its source keeps it, or packets of it are in flight.
 #[derive(Default)]
 pub(super) struct Flows(Slab<Flow>);
 
@@ -48,7 +48,7 @@ impl Flows {
         self.0.insert(flow)
     }
 
-    /// Notes that a flow is no longer its source's: if it is not done, it was given up.
+    /// Records that the source no longer keeps a flow. If the flow is not done, it was given up.
     #[inline]
     pub(super) fn close(&mut self, flow: u32) {
         let place = &mut self.0[flow];
@@ -58,7 +58,7 @@ impl Flows {
         }
     }
 
-    /// Notes that a packet of a flow is no longer under way.
+    /// Records that a packet of a flow is no longer in flight.
     #[inline]
     pub(super) fn drop_reference(&mut self, flow: u32) {
         let place = &mut self.0[flow];
@@ -112,8 +112,8 @@ impl Receiver {
         self.got.count() == self.segments
     }
 
-    /// Returns (next, mask): all segments below `next` have arrived, and those of the 64 from `next` on whose bit is
-    /// set.
+    /// Returns (next, mask): all segments below `next` have arrived. Of the 64 segments from `next` on, those whose bit is set in `mask`
+    /// have arrived.
     pub(super) fn acknowledgement(&self) -> (u32, u64) {
         let next = self.next;
         let beyond = (0..64).filter(|bit| next + bit < self.segments && self.got.contains(next + bit));

@@ -1,21 +1,21 @@
-//! `r2c2`: nodes that forward for each other and compute their own rates (Costa et al., SIGCOMM 2015).
+//! `r2c2`: nodes that forward for each other and compute the rates of their flows (Costa et al., SIGCOMM 2015).
 //!
-//! A sender announces a flow's start and end to all nodes, each by a 16-byte packet along one of its broadcast trees.
-//! It sends at once, at the rate that the flow would get alone, up to that of a link unless configured otherwise.
-//! Once an interval it computes the rates of all flows that it has known for an interval, and sends its own flows at
-//! theirs. Packets follow the route that their source drew; a node has one queue for each link, first in, first out.
+//! A sender announces the start and the end of a flow to all nodes, each by a 16-byte packet along one of its broadcast trees. It sends at
+//! once, at the rate that the flow would get alone, which is limited to that of a link unless configured otherwise. Once per interval, each
+//! node computes the rates of all flows that it has known for an interval, and sends its flows at these rates. Packets follow the route
+//! that their source drew. A node has one FIFO queue for each link.
 //!
-//! The paper leaves some points open, which are decided here as follows. Nodes compute at times of their own, spread
-//! over the interval. A packet is dropped if a queue has no room for it or a link loses it; a node that had to drop a
-//! broadcast tells its source, which repeats it along the next of its trees. A flow has ended for other nodes when
-//! its last byte was sent. Receivers acknowledge. Segments that are not acknowledged when all were sent are sent
-//! again after a timeout, at the flow's rate. A flow without any new acknowledgement, for as long as TCP would try,
-//! is given up. A packet has the size that the formats say, without other headers.
+//! The paper leaves some points open, which are decided here as follows. Each node computes at a separate time, spread over the interval. A
+//! packet is dropped if a queue has no room for it or a link loses it. A node that had to drop a broadcast informs its source, which
+//! repeats the broadcast along the next of its trees. For other nodes, a flow ends when its last byte was sent. Receivers acknowledge
+//! segments. After all segments were sent, segments without acknowledgement are retransmitted after a timeout, at the flow's rate. A flow
+//! without any new acknowledgement, for as long as TCP would try, is given up. A packet has the size that the formats specify, without
+//! other headers.
 //!
-//! What a node does is `protocol::r2c2::node`, which live racks drive too. Here are its surroundings: queues, packets as
-//! values, flows with both of their ends, and what all nodes learn at once.
+//! The behaviour of a node is `protocol::r2c2::node`, which live racks use too. This module has the surroundings of nodes: queues, packets
+//! as values, flows with their two ends, and the information that all nodes learn at once.
 //!
-//! With a controller, all of this is the same, except that the controller is told of flows instead of all nodes, and
+//! With a controller, all of this is the same, except that nodes announce flows to the controller instead of all nodes, and the controller
 //! sends rates back.
 
 mod alone;
@@ -64,23 +64,23 @@ use unrack_workload::{Message, MessageId};
 /// R2C2 on a network whose nodes forward for each other.
 pub struct R2c2 {
     rack: Rack,
-    /// All nodes. They keep their flows in `rack`.
+    /// All nodes. Their flows are stored in `rack`.
     nodes: Vec<Node<u32>>,
-    /// Number of each node's flows so far.
+    /// Number of flows of each node so far.
     numbers: Vec<u16>,
     discovery: Discovery,
     alone: Alone,
-    /// Parameters of the network besides its topology.
+    /// Parameters of the network, except its topology.
     ethernet: Ethernet,
     seed: u64,
-    /// Times of messages that are alone, as far as they were simulated.
+    /// Completion times of messages that are alone, as far as they were simulated.
     lone: Lone,
     /// Controller that computes the rates of all flows, if there is one.
     controller: Option<Controller>,
     searches: Searches,
 }
 
-/// Limit of pairs of nodes times broadcast trees, a byte each. A torus needs one node's trees only.
+/// Limit of the number of node pairs times the number of broadcast trees, at one byte each. A torus needs only the trees of one node.
 const MOST_BRANCHES: u64 = 1 << 32;
 
 impl R2c2 {
@@ -141,7 +141,7 @@ impl R2c2 {
         })
     }
 
-    /// Returns the fabric as it is before its first message, on a network without faults.
+    /// Returns the fabric in its state before the first message, on a network without faults.
     fn afresh(&self) -> R2c2 {
         let network = &self.rack.network;
         let topology = network.topology.clone().without_faults();
@@ -150,7 +150,7 @@ impl R2c2 {
         R2c2::new(&network, &self.ethernet, params, self.seed).expect("made once already")
     }
 
-    /// Returns a node, and its surroundings.
+    /// Returns a node and its surroundings.
     fn at<'a, O: Observer>(
         &'a mut self,
         core: &'a mut Core<Event, O>,
@@ -159,7 +159,7 @@ impl R2c2 {
         (&mut self.nodes[node as usize], Around { node, core, rack: &mut self.rack })
     }
 
-    /// Has a node handle a timer.
+    /// Lets a node handle a timer.
     fn wake<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, timer: NodeTimer<u32>) {
         let (node, mut around) = self.at(core, node);
         node.wake(&mut around, timer);
@@ -180,7 +180,7 @@ impl Registered for R2c2 {
         segment: 2.0 * Cost::BIT,
         overhead: Cost::ETHERNET,
         open_at_node: 145.0,
-        // Two broadcasts of 16 B, of a flow's start and end (R2C2 §3.2).
+        // Two broadcasts of 16 B: a flow's start and its end (R2C2 §3.2).
         broadcast: 2.0 * 16.0,
         ..Cost::NONE
     };
@@ -190,8 +190,8 @@ impl Registered for R2c2 {
         R2c2::new(site.network, site.ethernet, params, site.seed)
     }
 
-    /// Returns the queue that one packet in [`RARELY`] meets, where packets that take paths at random arrive as a Poisson
-    /// process: for M/D/1 at utilization rho, the tail decays as exp(-2 (1 - rho) n / rho) in packets (heavy traffic).
+    /// Returns the queue length that only one packet in [`RARELY`] meets, if packets that take random paths arrive as a Poisson process:
+    /// for M/D/1 at utilization rho, the tail decays as exp(-2 (1 - rho) n / rho) in packets (heavy traffic).
     fn assumed_buffer(site: &Site, params: &Params) -> Option<AssumedBuffer> {
         let free = params.headroom.get().max(LEAST_HEADROOM);
         let packets = (RARELY.ln() * (1.0 - free) / (2.0 * free)).ceil();
@@ -204,10 +204,10 @@ impl Registered for R2c2 {
     }
 }
 
-/// Packets of which one may find the queue full: a lost packet costs its flow a time-out, and a flow of a thousand packets
-/// meets some ten thousand queues.
+/// Number of packets of which one may find the queue full. It is large because a lost packet costs its flow a timeout, and a flow of a
+/// thousand packets meets some ten thousand queues.
 const RARELY: f64 = 1e6;
-/// Headroom below which the buffer is not asked to grow further.
+/// Minimum headroom for the calculation of the buffer. A smaller headroom does not increase the buffer further.
 const LEAST_HEADROOM: f64 = 0.01;
 
 impl Fabric for R2c2 {
@@ -245,8 +245,8 @@ impl Fabric for R2c2 {
         Some(largest_in_packets(Bytes::new(self.rack.setup.most)))
     }
 
-    /// Returns the completion time alone: by arithmetic for one packet, and simulated otherwise. Very long messages have a
-    /// lower bound: see [`Alone::time`].
+    /// Returns the completion time of a message that is alone. It is computed for one packet, and simulated otherwise. Very long messages
+    /// get a lower bound: see [`Alone::time`].
     fn unloaded(&self, message: &Message) -> Time {
         let (src, dst) = (message.src, message.dst);
         let (request, (from, to)) = match message.kind.is_answered() {

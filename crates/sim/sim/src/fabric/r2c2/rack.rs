@@ -1,4 +1,4 @@
-//! State that all nodes of a rack share, since one process simulates them.
+//! State that all nodes of a rack share, because one process simulates them.
 
 use super::event::Event;
 use super::flow::Flows;
@@ -18,13 +18,13 @@ use unrack_protocol::r2c2::selection::Selection;
 use unrack_protocol::r2c2::weights::Ways;
 use unrack_units::Time;
 
-/// State that all nodes share, since one process simulates them.
+/// State that all nodes share, because one process simulates them.
 pub(super) struct Rack {
     pub(super) setup: RackSetup,
     pub(super) network: Network,
     pub(super) wires: Wires,
     pub(super) flows: Flows,
-    /// Broadcasts under way.
+    /// Broadcasts in flight.
     spreads: Slab<Spread>,
     /// Topology as nodes know it.
     pub(super) map: Map,
@@ -32,17 +32,17 @@ pub(super) struct Rack {
     pub(super) empty: Rates,
     /// Lists of chosen routings that were announced so far.
     pub(super) chosen: Vec<Arc<[Assignment]>>,
-    /// The next choice of routings is scheduled.
+    /// Whether the next choice of routings is scheduled.
     selects: bool,
-    /// Rules that hold from a later time on are scheduled.
+    /// Whether the rules that take effect later are scheduled.
     rules_told: bool,
-    /// Number of events and timers named so far.
+    /// Number of events and timers that were given a number so far.
     turns: u32,
     random: SplitMix64,
 }
 
 impl Rack {
-    /// Creates the shared state of nodes that know the whole graph. `rates` are those of its links, without flows.
+    /// Creates the shared state of nodes that know the whole graph. `rates`: the rates of its links, without flows.
     pub(super) fn new(setup: RackSetup, network: &Network, wires: Wires, rates: Rates, seed: u64) -> Rack {
         Rack {
             map: Map::whole(&setup.graph, setup.params.trees),
@@ -60,21 +60,21 @@ impl Rack {
         }
     }
 
-    /// Draws a route; `None` if no path is known.
+    /// Draws a route, or returns `None` if no path is known.
     #[inline]
     pub(super) fn draw(&mut self, ways: Ways) -> Option<Route> {
         let random = &mut self.random;
         self.map.draw(ways, &mut || random.next_u64())
     }
 
-    /// Returns the next name of an event or timer.
+    /// Returns the next number for an event or timer.
     #[inline]
     pub(super) fn turn(&mut self) -> u32 {
         self.turns = self.turns.wrapping_add(1).max(1);
         self.turns
     }
 
-    /// Queues a packet at the first link of its route. Returns whether it left, and was not lost on that link.
+    /// Queues a packet at the first link of its route. Returns whether the packet left and was not lost on that link.
     pub(super) fn put<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, packet: Packet) -> bool {
         if packet.flow != NONE {
             self.flows[packet.flow].references += 1;
@@ -87,7 +87,7 @@ impl Rack {
         is_put
     }
 
-    /// Queues a packet at the next link of its route. Returns `false` if it is lost.
+    /// Queues a packet at the next link of its route. Returns `false` if the packet is lost.
     pub(super) fn forward<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, index: u32) -> bool {
         self.wires.forward(core, (&self.setup, &self.network, &self.flows), node, index)
     }
@@ -103,17 +103,17 @@ impl Rack {
         }
     }
 
-    /// Starts a broadcast, of which there is one copy.
+    /// Creates a broadcast with one copy, and returns its index.
     pub(super) fn spread(&mut self, news: News) -> u32 {
         self.spreads.insert(Spread { news, copies: 1 })
     }
 
-    /// Returns the news of a broadcast.
+    /// Returns the news that a broadcast carries.
     pub(super) fn news(&self, spread: u32) -> News {
         self.spreads[spread].news
     }
 
-    /// Notes that a copy of a broadcast is no longer under way.
+    /// Records that a copy of a broadcast is no longer in flight.
     pub(super) fn drop_copy(&mut self, spread: u32) {
         let place = &mut self.spreads[spread];
         place.copies -= 1;
@@ -122,7 +122,7 @@ impl Rack {
         }
     }
 
-    /// Sends a copy of a broadcast over a link. Returns whether it was not lost there.
+    /// Sends a copy of a broadcast over a link. Returns whether the link did not lose it.
     pub(super) fn cross<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
@@ -130,7 +130,7 @@ impl Rack {
         news: News,
         spread: u32,
     ) -> bool {
-        // A list is preceded by its name and its tree, like a broadcast of a flow.
+        // A list follows its name and its tree, as in a broadcast of a flow.
         let (wire, about) = match news {
             News::Flow(told) => (BROADCAST as u64, u32::from(told.dst)),
             News::Routings { number, .. } => {
@@ -147,7 +147,7 @@ impl Rack {
         true
     }
 
-    /// Schedules the rules that hold from a later time on.
+    /// Schedules the rules that take effect later.
     pub(super) fn schedule_rules<O: Observer>(&mut self, core: &mut Core<Event, O>) {
         if std::mem::replace(&mut self.rules_told, true) {
             return;
@@ -159,7 +159,7 @@ impl Rack {
         }
     }
 
-    /// Schedules a choice of routings at the next multiple of the period. Choices go on while there are flows.
+    /// Schedules a choice of routings at the next multiple of the period. Choices continue as long as there are flows.
     pub(super) fn start_selecting<O: Observer>(&mut self, core: &mut Core<Event, O>) {
         let Some(Selection { period, .. }) = &self.setup.params.selection else { return };
         if !std::mem::replace(&mut self.selects, true) {
@@ -168,7 +168,7 @@ impl Rack {
         }
     }
 
-    /// Notes that the choice of routings that was scheduled is made.
+    /// Records that the scheduled choice of routings has been made.
     pub(super) fn selected(&mut self) {
         self.selects = false;
     }

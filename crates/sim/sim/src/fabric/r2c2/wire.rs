@@ -1,4 +1,4 @@
-//! Links of the rack and the packets on them.
+//! Links of the rack, and the packets on them.
 
 use unrack_engine::network::{Departure, Pace, Port};
 use unrack_engine::topology::Topology;
@@ -11,7 +11,7 @@ pub(super) struct Link {
     pub port: Port,
     pub pace: Pace,
     pub propagation: Time,
-    /// Node at the end.
+    /// Node at the receiving end.
     pub to: u32,
 }
 
@@ -39,23 +39,24 @@ pub(super) struct Packet {
     pub payload: u32,
 }
 
-/// Flow of packets that belong to no flow.
+/// Value of [`Packet::flow`] for packets that belong to no flow.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Contents of a packet.
+/// Content of a packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Body {
     Data(u32),
-    /// Acknowledgement: all segments below `next` have arrived, and those of the 64 from `next` on whose bit is set.
+    /// Acknowledgement: all segments below `next` have arrived. Of the 64 segments from `next` on, those whose bit is set in `mask` have
+    /// arrived.
     Ack {
         next: u32,
         mask: u64,
     },
-    /// Report to the source of a broadcast that a node had to drop it (§3.2).
+    /// Report to the source of a broadcast that a node had to drop the broadcast (§3.2).
     Lost(News),
-    /// Announcement to the controller, instead of all nodes.
+    /// Announcement that goes to the controller only, instead of all nodes.
     Told(News),
-    /// New rates of a node's flows, from the controller; index of the list.
+    /// New rates of a node's flows, sent by the controller; `list` is the index of the list.
     Rates {
         node: u32,
         list: u32,
@@ -64,19 +65,19 @@ pub(super) enum Body {
     LostRates(u32),
 }
 
-/// Broadcast on its way, with the number of its copies.
+/// Broadcast in flight, with the number of its copies.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spread {
     pub news: News,
     pub copies: u32,
 }
 
-/// Returns when a packet with this departure can leave the next node at the earliest: when all of it has come, or as
-/// soon as it comes if that node cuts through.
+/// Returns the earliest time at which a packet with this departure can leave the next node. If that node cuts through, the packet can leave
+/// while it arrives; otherwise, it can leave when it has arrived completely.
 pub(super) fn ready(departure: Departure, next: Option<Pace>, wire: u32, cut_through: bool) -> Time {
     let Departure { first, last } = departure;
     match next {
-        // A faster link must not run out of bits in the middle of a packet.
+        // A faster next link must not run out of bits in the middle of a packet.
         Some(next) if cut_through => first.max(last.saturating_sub(next.transmit(u64::from(wire)))),
         _ => last,
     }

@@ -1,4 +1,4 @@
-//! Links of the rack, with the packets on them: queued, forwarded, lost, described to observers.
+//! Links of the rack, with the packets on them. Packets are queued, forwarded, lost, and described to observers here.
 
 use super::event::Event;
 use super::flow::{Flows, Role};
@@ -13,7 +13,7 @@ use unrack_units::Time;
 /// State of all links.
 pub(super) struct Wires {
     links: Vec<Link>,
-    /// Bytes that the queue of each link takes.
+    /// Maximum number of bytes in the queue of each link.
     buffer: u64,
     cut_through: bool,
     packets: Slab<Packet>,
@@ -36,7 +36,7 @@ impl Wires {
         self.cut_through
     }
 
-    /// Returns when the queue of a link has room for `wire` bytes.
+    /// Returns when the queue of a link has room for `wire` more bytes.
     #[inline]
     pub(super) fn room_at(&self, link: u32, now: Time, wire: u32) -> Time {
         let first = self.link(link);
@@ -61,7 +61,7 @@ impl Wires {
         self.packets.release(index);
     }
 
-    /// Queues a packet at the next link of its route. Returns `false` if it is lost.
+    /// Queues a packet at the next link of its route. Returns `false` if the packet is lost.
     pub(super) fn forward<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
@@ -103,8 +103,7 @@ impl Wires {
         is_put
     }
 
-    /// Sends a broadcast of `wire` bytes from `src` over a link. Returns when it is at the other end; `None` if it is
-    /// lost.
+    /// Sends a broadcast of `wire` bytes from `src` over a link. Returns when it arrives at the other end, or `None` if it is lost.
     pub(super) fn broadcast<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,

@@ -1,4 +1,4 @@
-//! Grants of a receiver, and its view of the credits that senders have.
+//! The grants that a receiver issues, and the shared view of the credits that senders have.
 
 use super::{CONTROL, Ends, Header, Net, Packet, Poll, ReceiverPolicy};
 use unrack_engine::PacketSize;
@@ -8,20 +8,20 @@ use unrack_units::Time;
 use unrack_workload::NodeId;
 
 impl<P: ReceiverPolicy> Ends<P> {
-    /// Tells a receiver's scheduler that a transfer has changed.
+    /// Informs the scheduler of a receiver that a transfer has changed.
     pub(super) fn update(&mut self, transfer: u32, dst: NodeId) {
         let grants = &mut self.transfers[transfer as usize].grants;
         self.policy.update(&mut self.receivers[dst as usize].scheduler, transfer, grants);
     }
 
-    /// Handles the loss of all outstanding grants of a transfer, but for those that its sender has.
+    /// Handles the loss of all outstanding grants of a transfer, except the grants that its sender still has.
     pub(super) fn expired<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let dst = net.transfer(transfer).dst;
         self.update(transfer, dst);
         self.forget_credits(net, transfer, self.transfers[transfer as usize].source.granted());
     }
 
-    /// Counts all but `left` credits of a transfer as used, and lets receivers that wait for its sender grant.
+    /// Counts all but `left` credits of a transfer as used, and lets the receivers that wait for room at its sender issue grants.
     pub(super) fn forget_credits<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, left: u32) {
         let src = net.transfer(transfer).src;
         let Some(view) = self.policy.view() else { return };
@@ -31,14 +31,14 @@ impl<P: ReceiverPolicy> Ends<P> {
         }
     }
 
-    /// Returns the transfer to grant now, and the rank of the segment.
+    /// Returns the transfer that the receiver grants now, and the rank of the segment.
     fn turn<O: Observer>(&mut self, net: &Net<Self, O>, node: NodeId) -> Option<(u32, u8)> {
         let Ends { policy, transfers, receivers, .. } = self;
         let outstanding = |transfer: u32| transfers[transfer as usize].grants.outstanding();
         policy.choose(&mut receivers[node as usize].scheduler, net.now(), outstanding)
     }
 
-    /// Notes whether the link to the receiver of a packet was idle before it.
+    /// Records whether the link to the receiver was idle before this packet.
     pub(super) fn note_arrival<O: Observer>(&mut self, net: &Net<Self, O>, packet: &Packet<Header>) {
         if self.idles_after.is_none() {
             return;
@@ -51,13 +51,13 @@ impl<P: ReceiverPolicy> Ends<P> {
         receiver.last_arrival = net.now();
     }
 
-    /// Returns when to look again for what was granted of a transfer, if it may wait in the queue before its receiver:
-    /// since it could have come, that link has not been idle.
+    /// Returns when to check again whether the granted segments of a transfer are lost, if they may still wait in the queue of the port to
+    /// their receiver. They may wait there if that link has not been idle since the time when they could have arrived.
     pub(super) fn may_be_queued<O: Observer>(&self, net: &Net<Self, O>, transfer: u32) -> Option<Time> {
         let (now, dst, pair) = (net.now(), net.transfer(transfer).dst, &self.transfers[transfer as usize]);
         let receiver = &self.receivers[dst as usize];
         let round_trip = self.idles_after.filter(|_| pair.grants.outstanding() > 0)?;
-        // A packet may be on the link now.
+        // A packet may be on the link at this moment.
         let full = time_of(net, net.plan().full_packet().get());
         let is_idle = now > receiver.last_arrival + full;
         let (could_come, latest) = (pair.granted_at + round_trip, pair.granted_at + self.patience);
@@ -65,7 +65,7 @@ impl<P: ReceiverPolicy> Ends<P> {
         waits.then(|| latest.min(now + round_trip))
     }
 
-    /// Sends the grants that a receiver may send now.
+    /// Sends the grants that a receiver may issue now.
     pub(super) fn grant<O: Observer>(&mut self, net: &mut Net<Self, O>, node: NodeId) {
         while let Some((transfer, rank)) = self.turn(net, node) {
             let pair = &mut self.transfers[transfer as usize];
@@ -94,7 +94,7 @@ impl<P: ReceiverPolicy> Ends<P> {
     }
 }
 
-/// Returns the time of a segment on a node's link.
+/// Returns the transmission time of a segment on a node's link.
 pub(super) fn pace<P: ReceiverPolicy, O: Observer>(
     net: &Net<Ends<P>, O>,
     transfer: u32,
@@ -104,7 +104,7 @@ pub(super) fn pace<P: ReceiverPolicy, O: Observer>(
     time_of(net, u64::from(wire))
 }
 
-/// Returns the time of a packet on a node's link.
+/// Returns the transmission time of a packet on a node's link.
 fn time_of<P: ReceiverPolicy, O: Observer>(net: &Net<Ends<P>, O>, wire: u64) -> Time {
     net.plan().network.topology.host_link().pace.transmit(wire)
 }

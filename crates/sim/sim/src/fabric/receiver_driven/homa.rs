@@ -1,4 +1,4 @@
-//! `homa`: grants to several senders at once, each at a priority of its own.
+//! `homa`: a receiver grants to several senders at once, with a separate priority for each.
 
 use super::{Announced, ReceiverDriven, ReceiverPolicy, at_least_a_round_trip, ends};
 use crate::contract::{AssumedBuffer, Registered};
@@ -19,7 +19,7 @@ pub struct HomaPolicy;
 
 impl ReceiverPolicy for HomaPolicy {
     type Scheduler = homa::Overcommitment;
-    /// Always false: senders know at once which ranks their receivers have chosen.
+    /// Always false, because senders learn in zero time which ranks their receivers have chosen.
     const SPLITS: bool = false;
     fn update(&mut self, receiver: &mut homa::Overcommitment, transfer: TransferId, grants: &mut Grants) {
         receiver.update(transfer, grants);
@@ -84,7 +84,8 @@ impl Registered for Homa {
         Ok(ReceiverDriven { network: network.seeded(site.seed) })
     }
 
-    /// Returns a window for each priority: a receiver grants as many at once (§3.5), less those of unscheduled packets.
+    /// Returns the bytes of one window for each priority: a receiver grants that many windows at once (§3.5), less the priorities that
+    /// unscheduled packets use.
     fn assumed_buffer(site: &Site, params: &homa::Params) -> Option<AssumedBuffer> {
         let plan = StreamPlan::at_line_rate(site.network, site.ethernet).ok()?;
         let window = plan.line_rate_window("fabric.unscheduled", params.unscheduled).ok()?;

@@ -1,4 +1,4 @@
-//! `ird`: credits for transfers that receivers know of at once, to senders of which they know how busy they are.
+//! `ird`: receivers learn of transfers in zero time, and give credits to senders whose load they know.
 
 use super::{Announced, Receiver, ReceiverDriven, ReceiverPolicy, ends};
 use crate::contract::{NoParams, Registered};
@@ -22,7 +22,7 @@ pub struct IrdPolicy {
 
 impl ReceiverPolicy for IrdPolicy {
     type Scheduler = ird::Credits;
-    /// Always false: receivers know at once what senders have.
+    /// Always false, because receivers learn in zero time which credits the senders have.
     const SPLITS: bool = false;
     fn unasked_rank(&self, _receiver: &ird::Credits, _segments: u32) -> u8 {
         unreachable!("all of it is granted")
@@ -55,8 +55,8 @@ impl ReceiverPolicy for IrdPolicy {
     }
 }
 
-/// Least timeout of `ird` where buffers have no bound: what a receiver has outstanding has none then. No packet is lost where
-/// credits come at the rate of the link; where the core is narrower, some may be.
+/// Minimum timeout of `ird` if buffers are unlimited, because the credits that a receiver has outstanding are then unlimited too. No packet
+/// is lost if credits are issued at the rate of the links, but packets may be lost if the core is narrower.
 const UNBOUNDED: Time = Time::from_us(1_000);
 
 impl Ird {
@@ -105,12 +105,12 @@ const RANK: u8 = 1;
 fn limits(plan: &StreamPlan) -> ird::Limits {
     let pace = plan.network.topology.host_link().pace;
     let flight = plan.alone(0, plan.network.nodes() - 1).packet(plan.framing.wire(0).get());
-    // One more may wait beside these.
+    // One more credit may wait in addition to these.
     let at_sender = flight + pace.transmit(plan.full_packet().get()) * (ird::MOST_CREDITS - 1);
     let room = plan.buffer.of_port().get().saturating_sub(plan.full_packet().get()) / 2;
     let empties = if room < MOST_ROOM { pace.transmit(room) } else { Time::MAX };
     ird::Limits { at_sender, at_receiver: plan.round_trip().max(empties) }
 }
 
-/// Room in bytes from which on a port counts as unlimited.
+/// Room of a port, in bytes, from which on the port counts as unlimited.
 const MOST_ROOM: u64 = 1 << 31;

@@ -1,7 +1,7 @@
-//! `phost`, `homa` and `ird`: receivers grant what senders send.
+//! `phost`, `homa` and `ird`: receivers grant the packets that senders send.
 //!
-//! [`Ends`] is the part that the three share; a [`ReceiverPolicy`] is what tells them apart. Grants and acknowledgements go
-//! before all data.
+//! [`Ends`] is the part that the three protocols share, and a [`ReceiverPolicy`] is the part in which they differ. Grants and
+//! acknowledgements are sent before all data.
 
 mod granting;
 mod homa;
@@ -26,39 +26,39 @@ use unrack_protocol::turns::{TurnIndex, Turns};
 use unrack_units::Time;
 use unrack_workload::{Message, NodeId};
 
-/// Time at which a receiver learns of a transfer.
+/// Moment at which a receiver learns of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Announced {
-    /// The receiver knows as soon as the transfer is opened.
+    /// The receiver learns of the transfer when it is opened, in zero time.
     AtOnce,
-    /// A packet that is sent before all data announces the transfer.
+    /// An announcement, which is sent before all data, informs the receiver.
     ByPacket,
-    /// Any data announces the transfer: it says how much there is.
+    /// The first data packet to arrive informs the receiver, because each data packet carries the size of the transfer.
     ByData,
 }
 
-/// Rules in which the three differ.
+/// Rules in which the receiver-driven protocols differ.
 pub trait ReceiverPolicy: Send {
     type Scheduler: Scheduler + Send;
-    /// See [`Transport::SPLITS`].
+    /// Whether runs of the protocol can be split: see [`Transport::SPLITS`].
     const SPLITS: bool;
-    /// Timeouts in a row, for want of arrivals, that are alike before they double.
+    /// Number of consecutive timeouts of a receiver, without an arrival, that have the same length. Later timeouts double.
     const STEADY: u32 = silence::STEADY;
-    /// Returns the view that all receivers share, if they have one.
+    /// Returns the view that all receivers share, or `None` if they share none.
     fn view(&mut self) -> Option<&mut GlobalView> {
         None
     }
-    /// Tells a receiver's scheduler that the state of a transfer has changed.
+    /// Informs the scheduler of a receiver that the state of a transfer has changed.
     fn update(&mut self, receiver: &mut Self::Scheduler, transfer: TransferId, grants: &mut Grants);
-    /// Returns the transfer to grant now, and the rank of the segment. `outstanding` returns how many granted segments
-    /// of a transfer have not arrived.
+    /// Returns the transfer that the receiver grants now, and the rank of the segment. `outstanding` returns how many granted segments of a
+    /// transfer have not arrived.
     fn choose(
         &mut self,
         receiver: &mut Self::Scheduler,
         now: Time,
         outstanding: impl Fn(TransferId) -> u32,
     ) -> Option<(TransferId, u8)>;
-    /// Returns a receiver that waited until this sender has room, and may have its turn now.
+    /// Returns a receiver that waited for room at this sender, and that may grant now.
     fn next_waiting(
         &mut self,
         _receivers: &mut [Receiver<Self::Scheduler>],
@@ -66,33 +66,34 @@ pub trait ReceiverPolicy: Send {
     ) -> Option<NodeId> {
         None
     }
-    /// Returns the rank of unasked segments to this receiver.
+    /// Returns the rank of the segments that need no grant, for a transfer of this size to this receiver.
     fn unasked_rank(&self, receiver: &Self::Scheduler, segments: u32) -> u8;
-    /// Returns whether a receiver has nothing to grant, and the view no credit that is out.
+    /// Returns whether a receiver has nothing to grant, and no credits of the shared view are outstanding.
     #[cfg(test)]
     fn is_idle(&self, receiver: &Self::Scheduler) -> bool;
-    /// Counts a transfer of which the receiver learns.
+    /// Counts a transfer that the receiver has just learned of.
     fn count(&self, _receiver: &mut Self::Scheduler, _segments: u32) {}
 }
 
-/// Endpoints of all transfers, and the receivers' schedulers.
+/// Endpoints of all transfers, and the schedulers of all receivers.
 struct Ends<P: ReceiverPolicy> {
     policy: P,
     announced: Announced,
-    /// Segments of a transfer that need no grant.
+    /// Number of segments of a transfer that need no grant.
     unasked: u32,
     expiry: Option<Expiry>,
-    /// Time without an arrival after which a receiver takes its grants as lost.
+    /// Time without an arrival after which a receiver considers its grants lost.
     timeout: Time,
-    /// The same while segments without a grant are awaited, and time after which a sender that hears nothing announces
-    /// its transfer again. Senders do not know of each other's such segments, which may fill a port; granted ones
-    /// come at the rate of the link.
+    /// Timeout for segments that need no grant: the time after which a receiver that awaits such segments considers them lost, and after
+    /// which a sender without any reply announces its transfer again. It may be longer than `timeout`, because senders do not know of each
+    /// other's ungranted segments, which may fill a port, while granted segments arrive at the rate of the link.
     patience: Time,
-    /// Round trip after which grants are taken as lost only if the receiver's link was idle meanwhile, or `patience` has
-    /// passed: while packets come without a break, those that are missing may be in the queue. `None`: always.
+    /// Round trip after which granted packets should arrive. If it is set, a receiver considers its grants lost only if its link has been
+    /// idle since that time, or if `patience` has passed, because missing packets may be in the queue while other packets arrive back to
+    /// back. If it is `None`, the receiver does not check whether its link was idle.
     idles_after: Option<Time>,
     transfers: Vec<Pair>,
-    /// Transfers of each node that may send, the one with the fewest segments left first.
+    /// For each node, the transfers that may send, ordered by the number of segments left to send.
     ready: Vec<Turns>,
     receivers: Vec<Receiver<P::Scheduler>>,
 }
@@ -101,11 +102,11 @@ struct Pair {
     source: GrantedSender,
     place: TurnIndex,
     grants: Grants,
-    /// The receiver knows of the transfer.
+    /// Whether the receiver knows of the transfer.
     known: bool,
-    /// Time at which the receiver takes its grants as lost.
+    /// Time at which the receiver considers its grants lost.
     deadline: Time,
-    /// Time of the latest grant, or of the announcement.
+    /// Time of the latest grant, or of the announcement if there was no grant.
     granted_at: Time,
 }
 
@@ -114,7 +115,7 @@ pub struct Receiver<S> {
     scheduler: S,
     /// Time of the next scheduled [`Poll`].
     polled_at: Option<Time>,
-    /// End of the latest packet that arrived, and the latest time at which the link was idle before it.
+    /// End of the latest packet that arrived. `idle_at` is the latest time at which the link was idle before that packet.
     last_arrival: Time,
     idle_at: Time,
 }
@@ -122,7 +123,7 @@ pub struct Receiver<S> {
 /// Header of a packet.
 #[derive(Debug, Clone, Copy)]
 pub enum Header {
-    /// Announces a transfer. `again`: the sender has heard nothing of it, and has sent all that it may.
+    /// Announces a transfer. `again`: the sender has had no reply, and has sent all segments that it may send.
     Announce {
         again: bool,
     },
@@ -134,11 +135,11 @@ pub enum Header {
     Done,
 }
 
-/// Timer: the scheduler of this node may have a grant.
+/// Timer event: the scheduler of this node may have a grant to issue.
 #[derive(Debug, Clone, Copy)]
 pub struct Poll(NodeId);
 
-/// Rank of control packets: before all data.
+/// Rank of control packets, which are sent before all data.
 const CONTROL: u32 = 0;
 
 impl<P: ReceiverPolicy> Ends<P> {
@@ -153,7 +154,7 @@ impl<P: ReceiverPolicy> Ends<P> {
         }
     }
 
-    /// Reports what keeps a transfer from sending, as both of its ends know it.
+    /// Reports the reason why a transfer cannot send, as far as the sender and the receiver know it.
     fn tell_wait<O: Observer>(&self, net: &mut Net<Self, O>, transfer: u32) {
         let (pair, dst) = (&self.transfers[transfer as usize], net.transfer(transfer).dst);
         if pair.source.is_done() {
@@ -168,10 +169,10 @@ impl<P: ReceiverPolicy> Ends<P> {
         });
     }
 
-    /// Tells the receiver of a transfer. `is_lost`: its unasked segments must be lost.
+    /// Informs the receiver of a transfer. `is_lost`: whether its ungranted segments count as lost.
     fn announce<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, is_lost: bool) {
         let (dst, segments) = (net.transfer(transfer).dst, net.transfer(transfer).segments);
-        // Held until it is over for its receiver.
+        // Keep the transfer until the receiver has finished with it.
         net.hold(transfer);
         let pair = &mut self.transfers[transfer as usize];
         pair.known = true;
@@ -203,7 +204,7 @@ impl<P: ReceiverPolicy> Ends<P> {
         if complete && new {
             net.release(transfer);
         }
-        // A request is acknowledged by its answer.
+        // A new complete request gets no reply, because its answer acknowledges it.
         if complete && (!new || net.delivered(transfer)) {
             self.say_done(net, packet);
         }
@@ -295,8 +296,8 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
         let pair = &mut self.transfers[transfer as usize];
         match packet.header {
             Header::Announce { .. } | Header::Segment(_) if !pair.known => {
-                // Homa §3.7: a receiver that is asked about an unknown transfer takes all of it as lost, and asks for
-                // its first packets at once.
+                // Homa §3.7: a receiver that is asked about an unknown transfer considers all of its segments lost, and requests the first
+                // ones at once.
                 let is_lost = matches!(packet.header, Header::Announce { again: true });
                 self.announce(net, transfer, is_lost);
                 if let Header::Segment(number) = packet.header {
@@ -306,7 +307,7 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
             }
             Header::Announce { .. } if pair.grants.is_over() => self.say_done(net, packet),
             Header::Announce { .. } if pair.grants.is_silent() => {
-                // The sender is there: the receiver need not wait until its grants are taken as lost.
+                // The sender is alive, so the receiver need not wait until its grants count as lost.
                 pair.grants.expire();
                 self.expired(net, transfer);
                 self.tell_wait(net, transfer);
@@ -316,7 +317,7 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
             Header::Segment(number) => self.segment(net, packet, number),
             Header::Grant { segment, rank } => {
                 pair.source.handle_grant(net.now(), segment, rank);
-                // The timeout may have been doubled.
+                // The grant ends a timeout that may have been doubled.
                 self.keep_alarm(net, transfer, Side::Sender);
                 self.sendable(net, transfer);
             }
@@ -394,7 +395,7 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
 
     fn unloaded(&self, plan: &StreamPlan, message: &Message) -> Time {
         let bare = plan.framing.wire(0).get();
-        // A lone transfer waits this long before its first data.
+        // Time that a lone transfer waits before its first data packet.
         packet::alone::<Self>(plan, message, None, |src, dst| match self.announced {
             Announced::AtOnce => plan.alone(dst, src).packet(bare),
             Announced::ByPacket => plan.network.topology.host_link().pace.transmit(bare),
@@ -403,7 +404,7 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
     }
 }
 
-/// Network under one of the three.
+/// Packet network with a receiver-driven protocol.
 pub struct ReceiverDriven<P: ReceiverPolicy> {
     network: PacketNetwork<Ends<P>>,
 }
@@ -416,7 +417,7 @@ impl<P: ReceiverPolicy> ReceiverDriven<P> {
 
 fabric_of_packets!(ReceiverDriven<P: ReceiverPolicy>, Poll, Header);
 
-/// Creates the endpoints of one of the three. `unasked` is in packets.
+/// Creates the endpoints of a receiver-driven protocol. `unasked`: number of packets of a transfer that need no grant.
 fn ends<P: ReceiverPolicy>(
     policy: P,
     nodes: u32,
@@ -443,10 +444,10 @@ fn ends<P: ReceiverPolicy>(
     }
 }
 
-/// Returns the timeout `asked` for.
+/// Returns the timeout `asked`.
 ///
 /// # Errors
-/// If it is less than the round trip.
+/// If the timeout is less than the round trip.
 fn at_least_a_round_trip(key: &'static str, asked: Time, plan: &StreamPlan) -> Result<Time, SetupError> {
     match asked < plan.round_trip() {
         true => Err(SetupError::new(key, "is at least the round trip", asked)),

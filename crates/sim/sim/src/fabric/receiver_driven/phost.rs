@@ -1,4 +1,4 @@
-//! `phost`: tokens for what senders have announced; short transfers need none.
+//! `phost`: receivers grant tokens for the transfers that senders have announced; short transfers need no tokens.
 
 use super::{Announced, Ends, ReceiverDriven, ReceiverPolicy, at_least_a_round_trip, ends};
 use crate::contract::{Parts, Registered};

@@ -1,4 +1,4 @@
-//! Retransmission timers.
+//! Retransmission timers of streams.
 
 use super::event::Event;
 use super::kind::{Kind, SubflowsOf};
@@ -9,7 +9,7 @@ use unrack_engine::topology::Topology;
 use unrack_protocol::tcp::SendingEnd;
 use unrack_units::Time;
 
-/// Timers of the nodes of each switch ([`Kind::SPLITS`]).
+/// Timers of the nodes of each switch, by switch ([`Kind::SPLITS`]).
 pub(super) struct Alarms(Vec<Timers>);
 
 impl Alarms {
@@ -17,7 +17,7 @@ impl Alarms {
         Alarms((0..switches).map(|_| Timers::default()).collect())
     }
 
-    /// Sets the timers of these subflows.
+    /// Sets the timers of these subflows to the deadlines of the sender.
     pub(super) fn set<K: Kind, O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
@@ -45,19 +45,19 @@ impl Alarms {
         }
     }
 
-    /// Takes the next timer of a switch's nodes that is due.
+    /// Removes and returns the next due timer of the nodes of a switch.
     pub(super) fn pop_due(&mut self, switch: u32, now: Time) -> Option<Alarm> {
         self.0[switch as usize].pop_due(now)
     }
 
-    /// Schedules the next timer of a switch's nodes, if there is one.
+    /// Schedules the next timer of the nodes of a switch, if there is one.
     pub(super) fn schedule_next<K: Kind, O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
         open: &OpenStreams<K>,
         switch: u32,
     ) {
-        // The place of a stream whose sender is done may still be kept.
+        // The stream may still be stored although its sender has finished.
         let is_live = |alarm: Alarm| {
             let stream = &open[stream_of::<K>(alarm.owner).0];
             stream.serial == alarm.serial && !stream.sender.is_done()
@@ -68,12 +68,12 @@ impl Alarms {
     }
 }
 
-/// Has the sender of a stream handle a timer that has run out. Returns the stream and its subflow; `None` if the timer
-/// was set again since, or the sender is done.
+/// Lets the sender of a stream handle an expired timer. Returns the stream and its subflow, or `None` if the timer has been set again since
+/// or the sender has finished.
 pub(super) fn expire<K: Kind>(open: &mut OpenStreams<K>, alarm: Alarm, now: Time) -> Option<(u32, u32)> {
     let (stream, subflow) = stream_of::<K>(alarm.owner);
     let place = &mut open[stream];
-    // The place of a finished request may be kept for its answer.
+    // A finished request may still be stored for its answer.
     if place.serial != alarm.serial || place.sender.is_done() {
         return None;
     }

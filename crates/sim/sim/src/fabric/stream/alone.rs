@@ -1,28 +1,28 @@
-//! Completion time of a message that is alone in the network, as arithmetic.
+//! Completion time of a message that is alone in the network, in closed form.
 
 use unrack_engine::topology::Link;
 use unrack_protocol::tcp::Framing;
 use unrack_units::Time;
 
-/// Parameters that determine the time of a lone stream.
+/// Parameters that determine the time of a stream that is alone.
 #[derive(Debug, Clone)]
 pub(in super::super) struct Alone {
-    /// Faster link before `links`, on which nothing waits.
+    /// First link of the path, if it is faster than `links`. No packet waits on it.
     pub lead: Option<Link>,
-    /// Links from the sender's on. None is slower than the first.
+    /// Links of the path in order, after `lead`. No link is slower than the first.
     pub links: Vec<Link>,
     pub switch_latency: Time,
     pub framing: Framing,
     pub cut_through: bool,
     pub initial_window: u64,
-    /// Switch ports on the paths that packets take in turn, if switches store and forward. Empty: all packets take the
-    /// same path, or one cannot overtake another.
+    /// Switch ports of each path that packets take in turn, if switches store and forward. Empty if all packets take the same path, or if
+    /// no packet can overtake another.
     pub paths: Vec<Box<[u32]>>,
-    /// Time from the start of a packet to that of the next. `None`: no break.
+    /// Time between the starts of consecutive packets. `None`: packets are sent back to back.
     pub spacing: Option<Time>,
 }
 
-/// A packet that is sent at `start` or as soon after it as the link allows.
+/// A packet that is sent at `start`, or as soon after `start` as the link allows.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
     start: Time,
@@ -30,7 +30,7 @@ struct Sent {
 }
 
 impl Alone {
-    /// Returns when the last bit of the last of these packets, sent in this order, is at the other end.
+    /// Returns when the last bit of the last of these packets is at the other end. The packets are sent in this order.
     fn arrive<const N: usize>(&self, mut packets: [Sent; N]) -> Time {
         if let Some(lead) = self.lead {
             for packet in &mut packets {
@@ -57,7 +57,7 @@ impl Alone {
         arrived
     }
 
-    /// Returns the time from the start of a full packet until its acknowledgement is back.
+    /// Returns the time from the start of a full packet until the arrival of its acknowledgement.
     pub(in super::super) fn round_trip(&self) -> Time {
         let alone = |wire| self.arrive([Sent { start: Time::ZERO, wire }]);
         alone(self.full()) + alone(self.framing.ack_wire(0).get())
@@ -67,11 +67,11 @@ impl Alone {
         self.framing.wire(self.framing.mss().get()).get()
     }
 
-    /// Returns when segment `number` of a stream starts, counted from the first.
+    /// Returns when segment `number` of a stream starts, relative to the first segment.
     ///
-    /// Slow start: an acknowledgement releases two segments, one packet time after the one before, so each round
-    /// sends twice the window of the last back to back, one round trip after it. This goes on until a window lasts a
-    /// round trip, and the link never falls idle again.
+    /// In slow start, each acknowledgement releases two segments, and acknowledgements come one packet time apart. Therefore each round
+    /// starts one round trip after the previous round, and sends twice its window back to back. This lasts until a window takes a full
+    /// round trip to send; from then on the link is never idle.
     fn start(&self, number: u64) -> Time {
         let packet = self.spacing.unwrap_or_else(|| self.links[0].pace.transmit(self.full()));
         let round_trip = self.round_trip();
@@ -84,11 +84,10 @@ impl Alone {
         start + packet * (number - first)
     }
 
-    /// Returns the time until `full` full packets and this one after them have arrived, by paths that they take in
-    /// turn. Where switches store and forward, a short last packet may overtake full ones between two switches, and be
-    /// in their way where paths meet.
+    /// Returns the time until `full` full packets, and this packet after them, have arrived by paths that they take in turn. If switches
+    /// store and forward, a short last packet may overtake full packets between two switches, and delay them where paths meet.
     fn sprayed(&self, full: u64, packet: Sent) -> Time {
-        // Full packets keep their distance, so those that the short one cannot meet do not matter.
+        // Full packets keep their distance, so the packets that the short one cannot meet do not matter.
         let met = full.min(self.links.len() as u64 + 1);
         let mut packets: Vec<(Sent, &[u32])> = (full - met..full)
             .map(|number| Sent { start: self.start(number), wire: self.full() })
@@ -97,7 +96,7 @@ impl Alone {
             .collect();
         for (n, link) in self.links.iter().enumerate() {
             packets.sort_by_key(|(packet, _)| packet.start);
-            // The first link is that of the node, for all.
+            // The first link is the link of the node, which all packets share.
             let port_of = |path: &[u32]| n.checked_sub(1).map(|n| path[n]);
             let mut free: Vec<(Option<u32>, Time)> = Vec::new();
             for (packet, path) in &mut packets {
@@ -109,16 +108,16 @@ impl Alone {
             }
         }
         let last = packets.iter().map(|(packet, _)| packet.start).max();
-        // No switch follows the last link.
+        // There is no switch behind the last link.
         last.expect("there are packets") - self.switch_latency
     }
 
-    /// Returns the time until a packet of `wire` bytes is at the other end.
+    /// Returns the time until a packet of `wire` bytes has arrived at the other end.
     pub(in super::super) fn packet(&self, wire: u64) -> Time {
         self.arrive([Sent { start: Time::ZERO, wire }])
     }
 
-    /// Returns the time until the last byte of a stream of `bytes` is at the other end.
+    /// Returns the time until the last byte of a stream of `bytes` has arrived at the other end.
     pub(in super::super) fn stream(&self, bytes: u64) -> Time {
         let last = u64::from(self.framing.segments(bytes) - 1);
         let wire = self.framing.wire(self.framing.payload(bytes, last as u32)).get();
@@ -126,7 +125,7 @@ impl Alone {
         match last {
             0 => self.arrive([packet]),
             _ if !self.paths.is_empty() => self.sprayed(last, packet),
-            // A short last packet may have to wait for the full one before it.
+            // A short last packet may have to wait for the full packet before it.
             _ => self.arrive([Sent { start: self.start(last - 1), wire: self.full() }, packet]),
         }
     }

@@ -7,16 +7,16 @@ use unrack_hosts as hosts;
 /// Events of streams.
 #[derive(Debug, Clone, Copy)]
 pub enum Event {
-    /// A packet is ready to be queued at its switch port. It came from port `by` of another switch.
+    /// A packet can join the queue of its switch port. It came from port `by` of another switch, or from a node if `by` is `FROM_NODE`.
     AtSwitch {
         packet: u32,
         by: u32,
     },
     /// The last bit of a packet has arrived at its node.
     AtNode(u32),
-    /// A link by which nodes send has sent all that it was given.
+    /// A link by which nodes send has sent all packets in its queue.
     Refill(u32),
-    /// The first timer of the queue of this switch's nodes is due.
+    /// The first timer in the queue of this switch's nodes is due.
     Timers(u32),
     Timer(Alarm),
     /// An event inside a host.

@@ -1,6 +1,6 @@
-//! Packets inside hosts, if those take time.
+//! The path of packets inside hosts, if hosts take time.
 //!
-//! A message is complete when the program has read its last byte.
+//! In that case, a message is complete when the program has read its last byte.
 
 use super::drive::Drive;
 use super::packet::Body;
@@ -13,7 +13,7 @@ use unrack_units::Time;
 use unrack_workload::{Computing, Endpoints};
 
 impl<K: Drive> Streams<K> {
-    /// Hands a packet that a node sends to its host, to go by this NIC if it goes by one.
+    /// Passes a packet that a node sends to its host. The packet leaves by NIC `nic`, if it leaves by a NIC.
     pub(super) fn enter_host(&mut self, now: Time, ends: Endpoints, nic: u32, index: u32) {
         let Some(hosts) = &mut self.hosts else { return };
         let packet = self.wires.packet(index);
@@ -23,13 +23,13 @@ impl<K: Drive> Streams<K> {
         hosts.send(now, index, hosts::HostPacket::new(ends, hash, way, bytes, packet.payload));
     }
 
-    /// Hands a packet that has arrived at its last NIC to the host.
+    /// Passes a packet that has arrived at its last NIC to the host.
     pub(super) fn reach_host(&mut self, now: Time, index: u32) {
         let End::Node(nic) = self.wires.end_of(index) else { return };
         self.hosts.as_mut().expect("asked for with hosts only").arrive(now, index, nic);
     }
 
-    /// Starts a computation of a program. Without hosts that take time, its loads take none either.
+    /// Starts a computation of a program. If hosts take no time, the loads of the program take none either.
     pub(in crate::fabric) fn compute<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
@@ -46,7 +46,7 @@ impl<K: Drive> Streams<K> {
         self.hosts.as_mut().expect("asked for with hosts only").handle(now, event);
     }
 
-    /// Carries out the outputs of hosts.
+    /// Carries out the pending outputs of hosts.
     pub(super) fn settle_hosts<O: Observer>(&mut self, core: &mut Core<Event, O>) {
         while let Some(output) = self.hosts.as_mut().and_then(|hosts| hosts.poll()) {
             match output {
@@ -82,7 +82,7 @@ impl<K: Drive> Streams<K> {
             stream.reading.keep(number, index);
         }
         let Some(hosts) = &mut self.hosts else { return };
-        // A copy may be what its subflow waited for, so that other segments are in order now.
+        // A duplicate segment may fill a gap in its subflow, so that later segments are in order now.
         for packet in stream.reading.take(stream.receiver.next()) {
             hosts.read(core.now(), packet);
         }
@@ -104,7 +104,7 @@ impl<K: Drive> Streams<K> {
         self.finish_packet(index);
     }
 
-    /// Ends a stream whose sender has given up: neither host keeps anything of it.
+    /// Ends a stream whose sender has given up, and drops the packets that either host still keeps of it.
     pub(super) fn give_up<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32) {
         let place = &mut self.open[stream];
         core.give_up(place.id);
@@ -115,7 +115,7 @@ impl<K: Drive> Streams<K> {
         self.open.drop_reference(stream);
     }
 
-    /// Drops a packet that nobody will read.
+    /// Drops a packet that no program will read.
     fn forget_packet(&mut self, index: u32) {
         self.hosts.iter_mut().for_each(|hosts| hosts.release(index));
         self.finish_packet(index);
@@ -146,8 +146,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
-        /// Hosts come to rest, whatever is turned off and however little room there is: each message is read once, or
-        /// given up when each repetition was lost too. Then no packet, stream, buffer or place in a queue is left.
+        /// Hosts come to rest, whichever features are turned off and however little room there is: each message is read once, or given up
+        /// after all its retransmissions were lost. After that, no packet, stream, buffer or queue entry is left.
         #[test]
         fn hosts_come_to_rest(
             (racks, hosts) in (1u32..4, 2u32..4),

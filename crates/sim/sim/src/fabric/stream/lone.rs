@@ -1,4 +1,4 @@
-//! Streams of a message that is alone, simulated where there is no arithmetic for it.
+//! Streams for a message that is alone, to simulate its time where no closed form exists.
 
 use super::drive::Drive;
 use super::{Event, Streams};
@@ -7,7 +7,7 @@ use unrack_engine::events::{Core, Observer};
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId};
 
-/// Streams for a single message, without an unloaded time.
+/// Streams that carry a single message and do not compute its unloaded time.
 pub(super) struct Alone<K: Drive>(pub(super) Streams<K>);
 
 impl<K: Drive> Fabric for Alone<K> {

@@ -1,13 +1,13 @@
 //! Messages over windowed streams of one subflow (`tcp`, `dctcp`) or several (`mptcp`).
 //!
-//! Each message is a stream of its own, open when it starts: a flow or write from `src` to `dst`. A read or rmw is a
-//! stream of its request and, once that has arrived, a stream of the answer, whose first packet acknowledges the
-//! request. A stream is complete when its last byte has arrived. It has a connection of its own, as in the published
-//! evaluations, or one that earlier streams between the same ends had, if connections are kept.
+//! Each message has a separate stream, which is open when the message starts. A flow or write is a stream from `src` to `dst`. A read or
+//! read-modify-write is a stream for its request and, after the request has arrived, a stream for the answer, whose first packet
+//! acknowledges the request. A stream is complete when its last byte has arrived. It has a separate connection, as in the published
+//! evaluations. However, if connections are kept, it may reuse the connection of an earlier stream between the same ends.
 //!
-//! A packet costs an event at each switch and one at its end. A switch queues by output, drops packets that do not
-//! fit in the port's buffer, and marks data that finds more than the threshold ahead of it. Acknowledgements are
-//! neither marked (RFC 3168 §6.1.4) nor counted in queue statistics.
+//! A packet costs one event at each switch and one at its end. A switch queues packets by output, drops packets that do not fit in the
+//! port's buffer, and marks a data packet that finds more bytes before it than the threshold. Acknowledgements are neither marked (RFC 3168
+//! §6.1.4) nor counted in queue statistics.
 
 mod alarms;
 mod alone;
@@ -53,25 +53,24 @@ use unrack_workload::{Endpoints, Message, MessageId};
 
 /// Streams over one kind of connection.
 ///
-/// Four parts have state: the open streams, the wires with the packets on them, the timers, and the insides of hosts.
-/// Each knows no more of the others than what its methods are given; what one causes in another is decided here.
+/// Four parts have state: the open streams, the wires with the packets on them, the timers, and the insides of hosts. Each part sees the
+/// state of another part only as arguments of its methods. `Streams` decides which effects one part has on another.
 pub(super) struct Streams<K: Kind> {
     pub(super) plan: StreamPlan,
     pub(super) open: OpenStreams<K>,
     pub(super) wires: Wires<K>,
     alarms: Alarms,
-    /// State of hosts, if packets take time in nodes.
+    /// State of hosts, if packets take time inside them.
     pub(super) hosts: Option<Box<Hosts>>,
-    /// Times of messages that are alone, as far as they were simulated.
+    /// Completion times of messages that are alone, as far as they were simulated.
     pub(super) lone: Lone,
 }
 
-/// Threshold of switches that mark nothing.
+/// Threshold of switches that never mark packets.
 pub(super) const NEVER_MARKED: Bytes = Bytes::new(u64::MAX);
 
 impl<K: Drive> Streams<K> {
-    /// Creates streams. `threshold` gives the bytes that may be ahead of data, at a port of this rate, before it is
-    /// marked.
+    /// Creates streams. `threshold` returns the number of waiting bytes above which a port of this rate marks data packets.
     pub(super) fn new(plan: &StreamPlan, kind: K, threshold: impl Fn(Rate) -> Bytes) -> Self {
         Streams {
             plan: plan.clone(),
@@ -83,18 +82,18 @@ impl<K: Drive> Streams<K> {
         }
     }
 
-    /// Returns these streams as they were before the first message, in a network without faults.
+    /// Returns these streams in their state before the first message, in a network without faults.
     fn afresh(&self) -> Streams<K> {
         let streams = Streams::new(&self.plan.without_faults(), self.open.kind.clone(), |_| Bytes::ZERO);
         Streams { wires: streams.wires.with_thresholds_of(&self.wires), ..streams }
     }
 
-    /// Returns the completion time of a message that is alone; it is simulated if none like it has been.
+    /// Returns the completion time of a message that is alone. The message is simulated, unless a similar one has been simulated before.
     pub(super) fn carried_alone(&self, message: &Message) -> Time {
         self.lone.completion(&self.plan.network, message, || Alone(self.afresh()))
     }
 
-    /// Simulates a message alone, without faults; returns its completion time.
+    /// Simulates a message alone, without faults, and returns its completion time and the observer.
     pub(super) fn carry_alone<O: Observer>(&self, message: &Message, observer: O) -> (Time, O) {
         simulated(Alone(self.afresh()), &self.plan.network, message, observer)
     }
@@ -111,13 +110,13 @@ impl<K: Drive> Streams<K> {
         self.plan.lookahead()
     }
 
-    /// Sets the seed of the draws of repeated timeouts.
+    /// Sets the seed for the random draws of repeated timeouts.
     pub(super) fn seeded(mut self, seed: u64) -> Streams<K> {
         self.plan.seed = seed;
         self
     }
 
-    /// Returns whether nothing is under way, in hosts either.
+    /// Returns whether no packet or stream is left, neither in the network nor in hosts.
     #[cfg(test)]
     fn is_at_rest(&self) -> bool {
         self.wires.is_empty()
@@ -189,7 +188,7 @@ impl<K: Drive> Streams<K> {
         self.set_timers(core, stream, SubflowsOf::<K>::only(subflow));
     }
 
-    /// Queues a packet in the host, or at one of the node's links.
+    /// Queues a packet in the sending host or, if hosts take no time, at one of the node's links.
     fn put<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
@@ -208,7 +207,7 @@ impl<K: Drive> Streams<K> {
         };
         place.sprayed += u32::from(self.plan.spraying && matches!(body, Body::Data(_)));
         let nic = self.plan.network.topology.attachment_at(from, to, hash, core.now());
-        // `port` is set when the packet is launched.
+        // The field `port` is set when the packet is launched.
         let packet = Packet { stream, signal, to, port: 0, hash, wire, payload, marked: false, body };
         let index = self.wires.insert(packet);
         match &mut self.hosts {
@@ -219,7 +218,7 @@ impl<K: Drive> Streams<K> {
         }
     }
 
-    /// Queues a packet at a link by which nodes send.
+    /// Queues a packet at a link by which nodes send. Returns the departure of the packet.
     fn launch<O: Observer>(&mut self, core: &mut Core<Event, O>, nic: u32, index: u32) -> Departure {
         let (departure, is_lost) = self.wires.launch(core, &self.plan, &self.open, nic, index);
         if is_lost {
@@ -300,11 +299,11 @@ impl<K: Drive> Streams<K> {
             self.open.free_if_over(request);
         }
         match (complete, role) {
-            // The answer acknowledges the request.
+            // The request gets no acknowledgement, because its answer acknowledges it.
             (true, Role::Request) if self.hosts.is_none() => return self.answer(core, packet.stream),
             (true, Role::Request) => return,
             (true, _) if self.hosts.is_none() => core.complete(id),
-            // With hosts, a message is complete, or answered, when the program has read it.
+            // With hosts, a message is complete, or a request is answered, when the program has read it.
             _ => {}
         }
         self.send_acks(core, packet.stream, packet.signal.subflow());
@@ -320,7 +319,7 @@ impl<K: Drive> Streams<K> {
     fn take_ack<O: Observer>(&mut self, core: &mut Core<Event, O>, packet: &Packet<SignalOf<K>>, ack: &Ack) {
         let which = self.open[packet.stream].sender.handle_ack(core.now(), ack, packet.signal);
         K::send(self, core, packet.stream, which);
-        // An acknowledgement may bring a deadline forward that had been backed off, also while nothing can be sent.
+        // An acknowledgement may shorten a deadline that had been backed off, even if the stream cannot send now.
         self.set_timers(core, packet.stream, which);
     }
 
@@ -337,7 +336,7 @@ impl<K: Drive> Streams<K> {
         self.open.part()
     }
 
-    /// Takes a packet over from another part.
+    /// Takes a packet from another part.
     pub(super) fn take(&mut self, core: &mut Core<Event, Unobserved>, parcel: Parcel<SignalOf<K>>) {
         let Parcel { at, by, name, hash, packet } = parcel;
         let stream = self.open.place_of(core, &self.plan, name, hash);

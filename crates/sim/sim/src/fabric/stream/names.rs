@@ -2,13 +2,13 @@
 
 use unrack_workload::MessageId;
 
-/// Returns the name that both ends of a transfer know it by: twice the number of its message, plus one for an answer.
+/// Returns the name by which both ends of a transfer know it: twice the number of its message, plus one for an answer.
 pub(in crate::fabric) fn transfer_name(message: MessageId, is_answer: bool) -> u32 {
     message.0.wrapping_mul(2) | u32::from(is_answer)
 }
 
-/// Returns the hash that selects one of several equal-cost paths for a transfer. Finalizer of MurmurHash3: neighbours
-/// in number take separate paths.
+/// Returns the hash that selects one of several equal-cost paths for a transfer. It is the finalizer of MurmurHash3, so that transfers with
+/// consecutive numbers take different paths.
 pub(in crate::fabric) fn flow_hash(name: u32) -> u32 {
     let mut hash = name;
     hash = (hash ^ (hash >> 16)).wrapping_mul(0x85eb_ca6b);

@@ -1,8 +1,8 @@
 //! Sending side of a node: subflows take turns at one link.
 //!
-//! As in Linux, a short first-in-first-out queue feeds the link (byte queue limits), and streams that find it full
-//! take turns at refilling it, two packets each (fair queueing, `tc-fq`: quantum). So a long stream delays a short
-//! one by a few packets, not by its window. Acknowledgements join the queue at once.
+//! As in Linux, a short FIFO queue feeds the link (byte queue limits). Streams that find the queue full take turns at refilling it, with
+//! two packets each (fair queueing, `tc-fq`: quantum). Therefore a long stream delays a short stream by a few packets, and not by its whole
+//! window. Acknowledgements join the queue at once.
 
 use std::collections::VecDeque;
 use unrack_engine::network::{Departure, Pace, Port};
@@ -11,13 +11,13 @@ use unrack_units::Time;
 pub(super) struct Nic {
     port: Port,
     free_at: Time,
-    /// Subflows that wait for their turn.
+    /// Subflows that wait for their turn at the link.
     ready: VecDeque<u32>,
-    /// A refill is scheduled.
+    /// Whether a refill is scheduled.
     pub(super) refilling: bool,
 }
 
-/// Packets per turn; also the number of full packets that the queue takes.
+/// Number of packets that a subflow sends per turn. It is also the number of full packets that the queue holds.
 pub(super) const QUANTUM: u32 = 2;
 
 impl Nic {
@@ -31,12 +31,12 @@ impl Nic {
         departure
     }
 
-    /// Returns when the link has sent all that it was given.
+    /// Returns when the link will have sent all packets in its queue.
     pub(super) fn free_at(&self) -> Time {
         self.free_at
     }
 
-    /// Returns whether a subflow may send at once: no other waits and the queue is short.
+    /// Returns whether a subflow may send at once, because no other subflow waits and the queue is shorter than `limit` bytes.
     pub(super) fn is_open(&self, now: Time, limit: u64) -> bool {
         self.ready.is_empty() && self.port.backlog(now) < limit
     }

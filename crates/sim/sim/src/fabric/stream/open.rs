@@ -1,4 +1,4 @@
-//! Streams that are open: the state of each, what still refers to it, and when its place is freed.
+//! Open streams: the state of each stream, the number of references to it, and when it is freed.
 
 use super::StreamPlan;
 use super::kind::{Kind, RestingOf, SignalOf, SubflowsOf};
@@ -21,30 +21,30 @@ pub(in crate::fabric) struct Stream<K: Kind> {
     pub(super) role: Role,
     pub(super) bytes: u64,
     pub(super) segments: u32,
-    /// Name that both ends know the stream by.
+    /// Name by which both ends know the stream.
     pub(super) name: u32,
-    /// Hash of the first subflow, which selects one of several equal-cost paths; those of the others follow.
+    /// Hash of the first subflow, which selects one of several equal-cost paths. The other subflows have the hashes that follow.
     pub(super) hash: u32,
-    /// Number of data packets sent so far, where packets take equal-cost paths in turn.
+    /// Number of data packets sent so far, if packets take equal-cost paths in turn.
     pub(super) sprayed: u32,
-    /// Serial number that tells the stream from others with the same index.
+    /// Serial number that distinguishes the stream from others with the same index.
     pub(super) serial: u32,
-    /// Number of packets under way, plus the answer to this request.
+    /// Number of packets in flight, plus one if the answer to this request is open.
     pub(super) references: i32,
     /// Subflows that wait for their turn at the sender's links.
     pub(in crate::fabric) waiting: SubflowsOf<K>,
-    /// The sender is done.
+    /// Whether the sender has finished.
     pub(super) closed: bool,
-    /// Earliest timer set, by subflow.
+    /// Time of the earliest timer that is set, by subflow.
     pub(super) alarms: K::Alarms,
-    /// Request that the sender answers by this stream; it is kept as long as the stream.
+    /// Request that this stream answers. The request is kept as long as the stream.
     pub(super) answers: Option<u32>,
     pub(in crate::fabric) sender: K::Sender,
     pub(super) receiver: K::Receiver,
     pub(super) reading: Reading,
 }
 
-/// Connection that no stream uses.
+/// Connection that no stream uses at present.
 struct Kept<K: Kind> {
     hash: u32,
     sprayed: u32,
@@ -53,11 +53,11 @@ struct Kept<K: Kind> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Carries the data of a message, which is complete at the end of it.
+    /// Carries the data of a message. The message is complete when the stream has arrived.
     Data,
-    /// Carries a request, whose end opens the answer.
+    /// Carries a request. The answer is opened when the request has arrived.
     Request,
-    /// Carries an answer; its first packet to arrive acknowledges the request, the stream of this index.
+    /// Carries an answer to the request with this index. The first packet of the answer that arrives acknowledges the request.
     Answer(u32),
 }
 
@@ -67,18 +67,18 @@ impl<K: Kind> Stream<K> {
         self.hash_unsprayed(subflow).wrapping_add(self.sprayed)
     }
 
-    /// Returns the hash that selects the path of a subflow whose packets all take the same.
+    /// Returns the hash that selects the path of a subflow whose packets all take the same path.
     pub(super) fn hash_unsprayed(&self, subflow: u32) -> u32 {
         self.hash.wrapping_add(subflow)
     }
 }
 
-/// Returns the number of a subflow among those of all streams.
+/// Returns the number of a subflow among the subflows of all streams.
 pub(super) fn flow<K: Kind>(stream: u32, subflow: u32) -> u32 {
     stream * SubflowsOf::<K>::MOST + subflow
 }
 
-/// Returns the stream and the subflow of a number made by [`flow`].
+/// Returns the stream and the subflow for a number that [`flow`] returned.
 pub(super) fn stream_of<K: Kind>(flow: u32) -> (u32, u32) {
     (flow / SubflowsOf::<K>::MOST, flow % SubflowsOf::<K>::MOST)
 }
@@ -87,11 +87,11 @@ pub(super) fn stream_of<K: Kind>(flow: u32) -> (u32, u32) {
 pub(in crate::fabric) struct OpenStreams<K: Kind> {
     pub(super) kind: K,
     places: Slab<Stream<K>>,
-    /// Number of streams opened so far, from which serial numbers follow.
+    /// Number of streams opened so far, from which serial numbers are derived.
     opened: u32,
     /// Idle connections, if connections are kept.
     idle: Option<Pool<Kept<K>>>,
-    /// State of this part, in a run that is split.
+    /// State of this part, in a split run.
     pub(super) part: Option<Box<Part<Parcel<SignalOf<K>>>>>,
 }
 
@@ -111,7 +111,7 @@ impl<K: Kind> IndexMut<u32> for OpenStreams<K> {
 }
 
 impl<K: Kind> OpenStreams<K> {
-    /// Creates a network's streams, of which none is open; `kept` says whether connections are kept between them.
+    /// Creates the state of a network without open streams. `kept`: whether connections are kept between streams.
     pub(super) fn new(kind: K, kept: bool) -> OpenStreams<K> {
         OpenStreams { kind, places: Slab::new(), opened: 0, idle: kept.then(Pool::new), part: None }
     }
@@ -162,7 +162,7 @@ impl<K: Kind> OpenStreams<K> {
         stream
     }
 
-    /// Lets a new stream go on with the idle connection between its ends, if there is one.
+    /// Lets a new stream use the idle connection between its ends, if there is one.
     pub(super) fn resume(&mut self, stream: u32, now: Time) {
         let place = &mut self.places[stream];
         let ends = Endpoints { src: place.src, dst: place.dst };
@@ -172,7 +172,7 @@ impl<K: Kind> OpenStreams<K> {
         }
     }
 
-    /// Notes that a stream carries the answer to a request, which is kept as long.
+    /// Records that a stream carries the answer to a request, so that the request is kept as long as the stream.
     pub(super) fn answers(&mut self, stream: u32, request: u32) {
         self.places[stream].answers = Some(request);
         self.places[request].references += 1;
@@ -183,11 +183,11 @@ impl<K: Kind> OpenStreams<K> {
         self.free_if_over(stream);
     }
 
-    /// Closes a stream whose sender is done, and frees its place when nothing refers to it.
+    /// Closes a stream whose sender has finished, and frees its index when no references are left.
     pub(in crate::fabric) fn free_if_over(&mut self, stream: u32) {
         let place = &mut self.places[stream];
         let waits = !place.waiting.is_empty();
-        // Of several subflows, some may wait for their links long after others have sent the rest.
+        // Some of several subflows may wait for their links long after the other subflows have sent all segments.
         if !place.sender.is_done() || waits && SubflowsOf::<K>::MOST == 1 {
             return;
         }
@@ -210,7 +210,7 @@ impl<K: Kind> OpenStreams<K> {
         }
     }
 
-    /// Frees the place of a stream for another.
+    /// Frees the index of a stream for another stream.
     pub(super) fn release(&mut self, stream: u32) {
         let place = &mut self.places[stream];
         place.serial = 0;

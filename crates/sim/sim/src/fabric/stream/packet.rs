@@ -1,4 +1,4 @@
-//! A packet on its way.
+//! A packet on its way through the network.
 
 use unrack_protocol::tcp::{Ack, Segment};
 use unrack_units::Time;
@@ -7,10 +7,10 @@ use unrack_workload::NodeId;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packet<S> {
     pub stream: u32,
-    /// Words about the stream, beside the header.
+    /// Information about the stream that the packet carries in addition to its header, for example its subflow.
     pub signal: S,
     pub to: NodeId,
-    /// Switch port that the packet is on its way to, or in.
+    /// Switch port at which the packet waits, or which it is on its way to.
     pub port: u32,
     /// Hash that selects one of several equal-cost paths.
     pub hash: u32,
@@ -26,8 +26,8 @@ pub(super) enum Body {
     Ack(Ack),
 }
 
-/// Packet that has crossed to another part of a split run: the time at which it is ready there, the port that it came
-/// from, its stream, and the stream's hash.
+/// Packet that has crossed to another part of a split run: the time at which it is due there, the port that it came from, the name and the
+/// hash of its stream, and the packet.
 pub struct Parcel<S = ()> {
     pub(super) at: Time,
     pub(super) by: u32,

@@ -1,7 +1,7 @@
-//! A part of the network, in a run that is split.
+//! One part of the network of streams, in a split run.
 //!
-//! A stream has a place in each part that its packets pass. The part of the sender uses the sender, and that of the
-//! receiver the receiver. Every part counts the packets that it has.
+//! A stream is stored in each part that its packets pass. The part of the sending node uses the sender, and the part of the receiving node
+//! uses the receiver. Each part counts the packets that are in it.
 
 use super::StreamPlan;
 use super::event::Event;
@@ -18,18 +18,18 @@ impl<K: Kind> OpenStreams<K> {
         self.part.as_mut().expect("only parts of a split run are asked for what crossed")
     }
 
-    /// Returns the part of a switch, if that is another part.
+    /// Returns the part that a switch belongs to, or `None` if that is this part.
     pub(super) fn elsewhere(&self, switch: u32) -> Option<u32> {
         self.part.as_ref().and_then(|part| part.elsewhere(switch))
     }
 
-    /// Hands a packet over to another part.
+    /// Passes a packet to another part.
     pub(super) fn cross(&mut self, to: u32, at: Time, by: u32, packet: Packet<SignalOf<K>>) {
         let Stream { name, hash, .. } = self[packet.stream];
         self.part().crossed.push((to, Parcel { at, by, name, hash, packet }));
     }
 
-    /// Returns the place of a stream of which a packet has come from another part.
+    /// Returns the index of a stream, after one of its packets has come from another part. Creates the stream if it has no index here.
     pub(super) fn place_of(
         &mut self,
         core: &Core<Event, Unobserved>,
@@ -48,7 +48,7 @@ impl<K: Kind> OpenStreams<K> {
         let id = MessageId(name / 2);
         let message = core.message(id);
         if name % 2 == 1 {
-            // In the part that the answer goes to, the request is open until the answer has come.
+            // In the part that receives the answer, the request stays open until the answer has come.
             let role = self.part().place(name - 1).map_or(Role::Data, Role::Answer);
             let back = message.endpoints().reversed();
             let place = self.create(plan, id, back, message.bytes, Role::Answer(0));

@@ -1,4 +1,4 @@
-//! The network under streams: its parameters, and checks of them.
+//! The network below streams: its parameters, and their checks.
 
 use super::alone::Alone;
 use crate::fabric::largest_in_packets;
@@ -12,7 +12,7 @@ use unrack_protocol::tcp::Framing;
 use unrack_units::{Bytes, Time};
 use unrack_workload::NodeId;
 
-/// Network under the streams, with its parameters.
+/// Network below the streams, with its parameters.
 #[derive(Debug, Clone)]
 pub struct StreamPlan {
     pub network: Network,
@@ -21,13 +21,13 @@ pub struct StreamPlan {
     /// Buffers of switches.
     pub buffer: SwitchBuffer,
     pub cut_through: bool,
-    /// Segments that a stream may send before the first acknowledgement.
+    /// Number of segments that a stream may send before the first acknowledgement.
     pub initial_window: u32,
-    /// Data packets take equal-cost paths in turn.
+    /// Whether data packets take equal-cost paths in turn.
     pub spraying: bool,
-    /// Connections are kept between messages.
+    /// Whether connections are kept between messages.
     pub kept: bool,
-    /// Seed of the draws of repeated timeouts.
+    /// Seed for the random draws of repeated timeouts.
     pub seed: u64,
 }
 
@@ -51,7 +51,7 @@ impl StreamPlan {
         Ok(StreamPlan { initial_window, ..StreamPlan::at_line_rate(network, ethernet)? })
     }
 
-    /// Creates a plan for streams that are sent without a break when they are alone in the network.
+    /// Creates a plan for streams that are sent back to back when they are alone in the network.
     ///
     /// # Errors
     /// If a parameter is out of range.
@@ -62,7 +62,7 @@ impl StreamPlan {
             SetupError::new("network.mtu", "is from 53B (one byte beside the headers) to 64KiB", mtu)
         })?;
         let (host, core) = (network.topology.host_link().pace, network.topology.core_link().pace);
-        // Without switches, a node reaches its own switch at the rate of all its links.
+        // Without switches, a node reaches its own switch at the combined rate of all its links.
         if core.rate() < host.rate() && network.topology.graph().is_none() {
             let rule = "is at least network.link.rate";
             return Err(SetupError::new("network.core_link.rate", rule, core.rate()));
@@ -91,14 +91,14 @@ impl StreamPlan {
         Ok(plan)
     }
 
-    /// Returns the same plan on a network without faults.
+    /// Returns the same plan for a network without faults.
     pub(in super::super) fn without_faults(&self) -> StreamPlan {
         let network = &self.network;
         let topology = network.topology.clone().without_faults();
         StreamPlan { network: Network { topology, ..network.clone() }, ..self.clone() }
     }
 
-    /// Returns the parameters that determine the time of a lone stream between two nodes.
+    /// Returns the parameters that determine the time of a stream that is alone between two nodes.
     pub(in super::super) fn alone(&self, src: NodeId, dst: NodeId) -> Alone {
         let mut links: Vec<_> = self.network.links(src, dst).collect();
         let lead = self.network.topology.graph().map(|_| links.remove(0));
@@ -114,31 +114,31 @@ impl StreamPlan {
         }
     }
 
-    /// Returns when a packet with this departure can be queued at a port of this pace, without propagation.
+    /// Returns when a packet with this departure can be queued at a port of this pace, not counting propagation.
     #[inline]
     pub(in super::super) fn ready(&self, departure: Departure, wire: u32, next: Pace) -> Time {
         let Departure { first, last } = departure;
         let start = match self.cut_through {
-            // A faster link must not run out of bits in the middle of a packet.
+            // A faster next link must not run out of bits in the middle of a packet.
             true => first.max(last.saturating_sub(next.transmit(u64::from(wire)))),
             false => last,
         };
         start + self.network.switch_latency
     }
 
-    /// Returns the time from the start of a full packet until its acknowledgement is back, in an empty network,
-    /// between the first node and the last: none are further apart.
+    /// Returns the time from the start of a full packet until the arrival of its acknowledgement, in an empty network. The packet goes from
+    /// the first node to the last one, because no two nodes are further apart.
     pub fn round_trip(&self) -> Time {
         let topology = &self.network.topology;
         let hosts = topology.hosts().map(|inside| hosts::HostPlan::new(inside, topology, 0).patience());
         self.alone(0, self.network.nodes() - 1).round_trip() + hosts.unwrap_or_default() * 2
     }
 
-    /// Returns the packets that a sender may have under way without acknowledgement: as `asked` for, or one
-    /// bandwidth-delay product. With less, it could not send without a break even if alone.
+    /// Returns the number of packets that a sender may have in flight without acknowledgement: `asked`, or by default one bandwidth-delay
+    /// product. With a smaller window, a sender could not send back to back even if it were alone.
     ///
     /// # Errors
-    /// If `asked` is less than that product.
+    /// If `asked` is less than the bandwidth-delay product.
     pub fn line_rate_window(&self, key: &'static str, asked: Option<u32>) -> Result<u32, SetupError> {
         let packet = self.network.topology.host_link().pace.transmit(self.full_packet().get());
         let least = self.round_trip().as_ps().div_ceil(packet.as_ps()) as u32;
@@ -153,22 +153,23 @@ impl StreamPlan {
         }
     }
 
-    /// Returns the number from which the draws of an end of a transfer follow: see
-    /// [`longer`](unrack_protocol::silence::longer). Transfers have the same name on any number of threads.
+    /// Returns the salt of the random draws that one end of a transfer makes: see [`longer`](unrack_protocol::silence::longer). Transfers
+    /// have the same name on any number of threads.
     pub(in super::super) fn salt(&self, name: u32, side: Side) -> u32 {
         let seed = (self.seed ^ (self.seed >> 32)) as u32;
         seed.wrapping_mul(0x9E37_79B1) ^ name.wrapping_mul(2) ^ side as u32
     }
 
-    /// Returns how long a sender that hears nothing should wait before it takes what it sent as lost: three round
-    /// trips of the empty network, or one plus the time that a full port needs to empty. (At 10 Gb/s and 36 KB both
-    /// are pFabric's 45 us.) With less, packets that only wait are sent again, and wait longer.
+    /// Returns how long a sender without any reply should wait before it considers its packets lost. It is three round trips of the empty
+    /// network, or one round trip plus the time that a full port needs to drain, if that is longer. (At 10 Gb/s and 36 KB, these two times
+    /// are equal, and are pFabric's 45 us.) With a shorter wait, packets that only wait in queues would be retransmitted, and would wait
+    /// even longer.
     pub fn patience(&self) -> Time {
         let round_trip = self.round_trip();
         (round_trip * 3).max(round_trip + self.full_port())
     }
 
-    /// Returns three round trips of the empty network, or one and the time that the slower kind of link takes for `waiting`
+    /// Returns three round trips of the empty network, or one round trip plus the time that the slower kind of link takes to send `waiting`
     /// bytes, if that is longer.
     pub fn three_trips_or(&self, waiting: u64) -> Time {
         let round_trip = self.round_trip();
@@ -178,19 +179,19 @@ impl StreamPlan {
         (round_trip * 3).max(round_trip + time)
     }
 
-    /// Returns the number of switch ports on the longest way.
+    /// Returns the number of switch ports on the longest path.
     pub fn ports_on_the_way(&self) -> u64 {
         self.network.links(0, self.network.nodes() - 1).count() as u64 - 1
     }
 
-    /// Returns the bytes of a window of packets of this size from every node, at most a port's buffer.
+    /// Returns the bytes of one window of packets of this size from every node, but at most a port's buffer.
     pub fn window_of_every_node(&self, window: u32, packet: Bytes) -> u64 {
         let all =
             packet.get().saturating_mul(u64::from(window)).saturating_mul(u64::from(self.network.nodes()));
         all.min(self.buffer.of_port().get())
     }
 
-    /// Returns the time that a node's link takes for a full port's buffer; zero if buffers are without bound.
+    /// Returns the time that a node's link takes to send a full port's buffer; zero if buffers are unlimited.
     pub fn full_port(&self) -> Time {
         let buffer = self.buffer.of_port();
         match buffer < MOST_BUFFER {
@@ -199,8 +200,7 @@ impl StreamPlan {
         }
     }
 
-    /// Returns the least time after which a packet that leaves a switch can affect the next. Zero: there is no next
-    /// switch.
+    /// Returns the shortest time after which a packet that leaves a switch can affect the next switch. Zero if there is no next switch.
     pub(in super::super) fn lookahead(&self) -> Time {
         match self.network.topology.is_star() {
             true => Time::ZERO,
@@ -208,14 +208,14 @@ impl StreamPlan {
         }
     }
 
-    /// Returns the insides of nodes as they are before the first message, if they take time.
+    /// Returns the insides of nodes in their state before the first message, or `None` if they take no time.
     pub(in super::super) fn hosts(&self) -> Option<Hosts> {
         let topology = &self.network.topology;
         let packet = u64::from(self.in_memory(self.framing.mss().get() as u32));
         topology.hosts().map(|inside| Hosts::new(hosts::HostPlan::new(inside, topology, packet)))
     }
 
-    /// Returns the bytes that a packet takes in memory: its IP and TCP headers and payload, at least a line.
+    /// Returns the bytes that a packet uses in memory: its IP and TCP headers and payload, but at least a cache line.
     pub(in super::super) fn in_memory(&self, payload: u32) -> u32 {
         let headers = self.mtu.get() - self.framing.mss().get();
         (headers as u32 + payload).max(64)
@@ -232,8 +232,8 @@ impl StreamPlan {
     }
 }
 
-/// Buffer from which on a port counts as unlimited: timeouts do not allow for the time to empty it.
+/// Buffer size from which on a port counts as unlimited, so that timeouts do not include the time to drain it.
 const MOST_BUFFER: Bytes = Bytes::new(1 << 26);
 
-/// Largest packet: IPv4's length field ends here.
+/// Largest packet: the limit of IPv4's length field.
 const MAX_MTU: Bytes = Bytes::new(65_536);

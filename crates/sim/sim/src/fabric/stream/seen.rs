@@ -1,4 +1,4 @@
-//! Description of packets for an observer.
+//! Descriptions of packets for observers.
 
 use super::kind::{Kind, SignalOf, SubflowsOf};
 use super::open::{OpenStreams, Role};
@@ -7,7 +7,7 @@ use unrack_engine::ObservedPacket;
 use unrack_engine::events::PacketKind;
 use unrack_protocol::tcp::{StreamSignal, SubflowSet};
 
-/// Describes a packet of segments of `mss` bytes.
+/// Describes a packet to an observer. `mss`: payload bytes of a full segment.
 pub(super) fn looks<K: Kind>(
     packet: &Packet<SignalOf<K>>,
     open: &OpenStreams<K>,
@@ -25,7 +25,7 @@ pub(super) fn looks<K: Kind>(
         }
         Body::Ack(ack) => {
             let mut sack = [(0, 0); 3];
-            // Where there are several subflows, blocks are of a subflow's own segments.
+            // With several subflows, blocks count the segments of one subflow and not of the stream, so they are left out.
             let blocks = ack.sack.blocks().filter(|_| SubflowsOf::<K>::MOST == 1);
             for (range, block) in sack.iter_mut().zip(blocks) {
                 *range = (bytes(block.start), bytes(block.end));

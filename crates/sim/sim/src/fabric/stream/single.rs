@@ -1,4 +1,4 @@
-//! Streams of one subflow: TCP under one congestion control.
+//! Streams with one subflow: TCP with one congestion control.
 
 use super::drive::Drive;
 use super::kind::Kind;
@@ -10,10 +10,10 @@ use unrack_protocol::tcp::{CongestionControl, OneSubflow, Receiver, Resting, Sen
 use unrack_units::Time;
 use unrack_workload::{Endpoints, Message};
 
-/// Connections of one subflow.
+/// Connections with one subflow.
 #[derive(Clone)]
 pub(in crate::fabric) struct Single<C> {
-    /// Initial congestion control of a new connection.
+    /// Initial state of the congestion control of a new connection.
     pub fresh: C,
     pub timeouts: Timeouts,
 }
@@ -48,8 +48,8 @@ impl<C: CongestionControl + Clone> Drive for Single<C> {
         if !place.waiting.is_empty() || !place.sender.is_ready() {
             return;
         }
-        // After a turn another may follow at once: in a host as long as there is room, and where each packet takes
-        // another path, by another link.
+        // After its turn, a stream may send again at once in two cases: with hosts, as long as the host queue has room; and with spraying,
+        // because the next packet takes another path and may use another link.
         let goes_on = streams.hosts.is_some() || streams.plan.spraying;
         loop {
             let nic = streams.nic_of(core.now(), stream, 0);
@@ -77,7 +77,7 @@ impl<C: CongestionControl + Clone> Drive for Single<C> {
     }
 }
 
-/// Sends up to a quantum. Returns whether there is more to send.
+/// Sends up to one quantum. Returns whether there is more to send.
 fn take_quantum<C: CongestionControl + Clone, O: Observer>(
     streams: &mut Streams<Single<C>>,
     core: &mut Core<Event, O>,
@@ -89,12 +89,12 @@ fn take_quantum<C: CongestionControl + Clone, O: Observer>(
     more
 }
 
-/// Returns the completion time of a message that is alone, as arithmetic as far as there is any.
+/// Returns the completion time of a message that is alone, in closed form if there is one.
 pub(in crate::fabric) fn unloaded<C: CongestionControl + Clone>(
     streams: &Streams<Single<C>>,
     message: &Message,
 ) -> Time {
-    // The time depends on earlier messages, so this is a bound for all of them.
+    // The time depends on earlier messages, so a bound that holds for all of them is returned.
     if streams.plan.kept {
         return streams.plan.network.ideal(message);
     }
@@ -104,19 +104,19 @@ pub(in crate::fabric) fn unloaded<C: CongestionControl + Clone>(
     let alone = streams.plan.alone(message.src, message.dst);
     let request =
         if message.kind.is_answered() { alone.stream(u64::from(message.request)) } else { Time::ZERO };
-    // A bound, where nodes forward for each other and the message is too long to be simulated.
+    // If nodes forward for each other and the message is too long to be simulated, the result is only a bound.
     (request + alone.stream(message.bytes)).max(streams.plan.network.ideal(message))
 }
 
-/// Returns whether packets of a message that is alone may wait behind each other, and so be marked or dropped: where
-/// nodes forward for each other, a node has the rate of all its links, and a path that of one. (A very long message
-/// counts as if it did not.)
+/// Returns whether packets of a message that is alone may queue behind each other, and so be marked or dropped. This happens where nodes
+/// forward for each other, because a node sends at the rate of all its links, but a path has the rate of one link. (Returns false for a
+/// very long message.)
 fn queues_alone(plan: &StreamPlan, message: &Message) -> bool {
     let (topology, segments) = (&plan.network.topology, plan.framing.segments(message.bytes));
     (topology.is_uneven() || topology.graph().is_some() && segments > 1) && segments <= MOST_SIMULATED
 }
 
-/// Implements `Fabric` and `Split` for a struct whose field `streams` has streams of one subflow.
+/// Implements `Fabric` and `Split` for a struct whose field `streams` has streams with one subflow.
 macro_rules! fabric_of_streams {
     ($fabric:ident) => {
         impl $crate::Fabric for $fabric {

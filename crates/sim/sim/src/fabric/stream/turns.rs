@@ -1,4 +1,4 @@
-//! Subflows that take turns at the links, and the host queues, by which nodes send.
+//! Subflows that take turns at the links and host queues by which nodes send.
 
 use super::drive::Drive;
 use super::kind::SubflowsOf;
@@ -10,20 +10,20 @@ use unrack_protocol::tcp::{SendingEnd, StreamSignal, SubflowSet};
 use unrack_units::Time;
 
 impl<K: Drive> Streams<K> {
-    /// Returns the link by which a subflow sends its next packet.
+    /// Returns the link by which a subflow sends its next packet at this time.
     pub(in crate::fabric) fn nic_of(&self, now: Time, stream: u32, subflow: u32) -> u32 {
         let place = &self.open[stream];
         self.plan.network.topology.attachment_at(place.src, place.dst, place.hash(subflow), now)
     }
 
-    /// Returns whether a stream may send by this link at once.
+    /// Returns whether a stream may send by this link at once, without waiting for its turn.
     pub(in crate::fabric) fn is_open(&self, now: Time, stream: u32, nic: u32) -> bool {
         let Some(hosts) = &self.hosts else { return self.wires.is_open(nic, now) };
         let (from, to) = (self.open[stream].src, self.open[stream].dst);
         hosts.is_open(from, to, hosts.way(from, to, nic))
     }
 
-    /// Queues a subflow for its turn, behind others that send by the same link or host queue.
+    /// Queues a subflow for its turn, behind the other subflows that send by the same link or host queue.
     pub(in crate::fabric) fn wait<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
@@ -44,8 +44,7 @@ impl<K: Drive> Streams<K> {
         self.schedule_refill(core, nic);
     }
 
-    /// Sends up to a quantum by a subflow: one packet, where each takes another path. Returns whether the subflow has
-    /// more to send.
+    /// Sends up to one quantum of a subflow, or one packet if each packet takes another path. Returns whether the subflow has more to send.
     pub(in crate::fabric) fn send_quantum<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
@@ -62,7 +61,7 @@ impl<K: Drive> Streams<K> {
         sent == quantum && self.open[stream].sender.wants(subflow)
     }
 
-    /// Sends a segment by one of the `open` subflows, if there is one to send; returns the subflow.
+    /// Sends a segment by one of the `open` subflows. Returns that subflow, or `None` if there is no segment to send.
     pub(in crate::fabric) fn send_one<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
@@ -85,8 +84,8 @@ impl<K: Drive> Streams<K> {
         while let Some(flow) = self.wires.nic(nic).next_ready() {
             let (stream, subflow) = stream_of::<K>(flow);
             K::turn(self, core, stream, subflow);
-            // A turn may be empty: the segment that the subflow waited to send again has arrived meanwhile, or another
-            // subflow has sent it.
+            // A turn may send nothing, because the segment that the subflow waited to retransmit has arrived meanwhile, or another subflow
+            // has sent it.
             if self.wires.nic(nic).free_at() > core.now() {
                 break;
             }
@@ -104,7 +103,7 @@ impl<K: Drive> Streams<K> {
         }
     }
 
-    /// Lets subflows take turns at a host's queue that has room.
+    /// Lets subflows take turns at a host queue while it has room.
     pub(super) fn use_room<O: Observer>(&mut self, core: &mut Core<Event, O>, queue: u32) {
         while let Some(hosts) = self.hosts.as_mut().filter(|hosts| hosts.has_room(queue))
             && let Some(flow) = hosts.next_waiting(queue)

@@ -21,7 +21,7 @@ struct SwitchPort {
     pace: Pace,
     propagation: Time,
     end: End,
-    /// Bytes ahead above which data is marked.
+    /// Number of bytes in the queue above which an arriving data packet is marked.
     threshold: u64,
 }
 
@@ -29,23 +29,23 @@ struct SwitchPort {
 pub(in crate::fabric) struct Wires<K: Kind> {
     /// Links by which nodes send.
     nics: Vec<Nic>,
-    /// Bytes that the queue of such a link takes before subflows take turns.
+    /// Queue length of such a link, in bytes, at which subflows have to take turns.
     nic_limit: u64,
     ports: Vec<SwitchPort>,
-    /// Bytes at switches that share their buffers; `None` if ports have buffers of their own.
+    /// Waiting bytes of switches that share their buffers; `None` if each port has a separate buffer.
     pub(in crate::fabric) occupancy: Option<Box<Occupancy>>,
-    /// Buffer of each port, if switches do not share theirs.
+    /// Buffer of each port, if the ports of a switch do not share one.
     pub(in crate::fabric) room: Room,
     packets: Slab<Packet<SignalOf<K>>>,
 }
 
-/// Fate of a packet at a switch port.
+/// Outcome for a packet at a switch port.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Forwarded {
-    /// Its next event is scheduled.
+    /// The next event of the packet is scheduled.
     On,
     Lost,
-    /// It goes on in another part of the network, from port `by`, and is there `at` this time.
+    /// The packet crosses to another part of the network. It comes from port `by`, and is due there at time `at`.
     Elsewhere {
         part: u32,
         at: Time,
@@ -54,8 +54,8 @@ pub(super) enum Forwarded {
 }
 
 impl<K: Kind> Wires<K> {
-    /// Creates the links and ports of a network. `threshold` gives the bytes that may be ahead of data, at a port of
-    /// this rate, before it is marked.
+    /// Creates the links and ports of a network. `threshold` returns the number of waiting bytes above which a port of this rate marks data
+    /// packets.
     pub(super) fn new(plan: &StreamPlan, threshold: impl Fn(Rate) -> Bytes) -> Wires<K> {
         let topology = &plan.network.topology;
         let port = |port| {
@@ -75,7 +75,7 @@ impl<K: Kind> Wires<K> {
         }
     }
 
-    /// Takes over the marking thresholds of the same network.
+    /// Copies the marking thresholds of other wires on the same network.
     pub(super) fn with_thresholds_of(mut self, other: &Wires<K>) -> Wires<K> {
         for (port, other) in self.ports.iter_mut().zip(&other.ports) {
             port.threshold = other.threshold;
@@ -83,7 +83,7 @@ impl<K: Kind> Wires<K> {
         self
     }
 
-    /// Returns whether no packet is under way.
+    /// Returns whether no packet is in flight.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.packets.used() == 0
@@ -93,7 +93,7 @@ impl<K: Kind> Wires<K> {
         &mut self.nics[nic as usize]
     }
 
-    /// Returns whether a stream may send by this link at once.
+    /// Returns whether a stream may send by this link at once, without waiting for its turn.
     pub(super) fn is_open(&self, nic: u32, now: Time) -> bool {
         self.nics[nic as usize].is_open(now, self.nic_limit)
     }
@@ -110,12 +110,12 @@ impl<K: Kind> Wires<K> {
         self.packets.release(index);
     }
 
-    /// Returns the device behind the last port that a packet went by.
+    /// Returns the device behind the last port that a packet passed.
     pub(super) fn end_of(&self, index: u32) -> End {
         self.ports[self.packets[index].port as usize].end
     }
 
-    /// Queues a packet at a link by which nodes send. Returns its departure, and whether it is lost on the link.
+    /// Queues a packet at a link by which nodes send. Returns its departure, and whether the packet is lost on the link.
     pub(super) fn launch<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
@@ -143,12 +143,12 @@ impl<K: Kind> Wires<K> {
         (departure, is_lost)
     }
 
-    /// Returns when a packet with this departure can be queued at the next port, without propagation.
+    /// Returns when a packet with this departure can be queued at the next port, not counting propagation.
     fn ready(&self, plan: &StreamPlan, departure: Departure, packet: &Packet<SignalOf<K>>) -> Time {
         plan.ready(departure, packet.wire, self.ports[packet.port as usize].pace)
     }
 
-    /// Queues a packet at its switch port.
+    /// Queues a packet at its switch port, or drops it if there is no room.
     pub(super) fn forward<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
@@ -204,8 +204,8 @@ impl<K: Kind> Wires<K> {
     }
 }
 
-/// Describes a packet over a link, by when it joined the queue, leaves, and can go on. The link has a propagation, and
-/// leads to a switch or not.
+/// Describes the passage of a packet over a link: when it joined the queue (`ready`), leaves, and can be forwarded (`onward`). The tuple
+/// holds the link, its propagation, and whether it leads to a switch.
 fn seen<K: Kind>(
     packet: &Packet<SignalOf<K>>,
     open: &OpenStreams<K>,

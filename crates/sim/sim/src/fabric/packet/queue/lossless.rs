@@ -1,5 +1,5 @@
-//! A port whose data the other end may pause (priority flow control, IEEE 802.1Q clause 36). Control is a class of
-//! its own, which goes first and is never paused.
+//! A port whose data can be paused by the receiver at the far end of the link (priority flow control, IEEE 802.1Q clause 36). Control
+//! packets form a separate class, which is sent first and never paused.
 
 use super::{Loss, Queue};
 use crate::fabric::buffer::Room;
@@ -10,9 +10,9 @@ use std::sync::Arc;
 use unrack_basis::mix;
 use unrack_protocol::dcqcn::Params;
 
-/// Queue of two ranks: 0 is control, and all others are data, which is marked as in DCQCN. Nothing is dropped here,
-/// because pauses see to it that there is room. The n-th packet with payload to come to port p draws a number of its
-/// own: the upper 53 bits of `mix(mix(seed ^ p) ^ n)`, in 0..1.
+/// Queue of two ranks: 0 is control, and all others are data, which are marked as in DCQCN. No packet is dropped here, because pauses
+/// ensure that there is room. Whether the n-th packet with payload at port p is marked depends on a pseudorandom number in 0..1: the upper
+/// 53 bits of `mix(mix(seed ^ p) ^ n)`.
 #[derive(Clone)]
 pub struct Lossless {
     control: VecDeque<u32>,
@@ -21,7 +21,7 @@ pub struct Lossless {
     paused: bool,
     params: Arc<Params>,
     seed: u64,
-    /// Number of packets so far that might have been marked.
+    /// Number of packets with payload so far, each of which could have been marked.
     draws: u64,
 }
 

@@ -1,16 +1,16 @@
-//! pFabric's port (Alizadeh et al., SIGCOMM 2013, §4.1): the packet of the highest priority leaves first, and the
-//! packet of the lowest is dropped.
+//! pFabric's port (Alizadeh et al., SIGCOMM 2013, §4.1): the packet with the highest priority leaves first, and the packet with the lowest
+//! priority is dropped.
 
 use super::{Loss, Queue};
 use crate::fabric::buffer::Room;
 use crate::fabric::packet::Packet;
 use crate::fabric::slab::Slab;
 
-/// Queue by remaining size: a packet's rank is the number of packets that its transfer had left when it was sent, and
-/// the smallest leaves first. Later packets of a transfer have better ranks and must not overtake earlier ones, so
-/// the packet that leaves is the earliest of the transfer that has the best one.
+/// Queue ordered by remaining size. The rank of a packet is the number of packets that its transfer had left when the packet was sent, and
+/// the smallest rank leaves first. Later packets of a transfer have better ranks, but must not overtake earlier ones. Therefore the
+/// transfer with the best rank is selected, and its earliest packet leaves.
 ///
-/// The queue is two dozen packets, in order of arrival: looking through all is faster than any heap.
+/// Packets are stored in order of arrival. The queue holds about two dozen packets, so that a linear search is faster than any heap.
 #[derive(Clone, Default)]
 pub struct SmallestFirst {
     waiting: Vec<Entry>,
@@ -32,7 +32,7 @@ impl SmallestFirst {
         entry
     }
 
-    /// Returns the index and rank of the packet of lowest priority; of equals, the latest.
+    /// Returns the index and rank of the packet with the lowest priority; among equals, the latest.
     fn worst(&self) -> Option<(usize, u32)> {
         let ranks = self.waiting.iter().map(|entry| entry.rank).enumerate();
         ranks.max_by_key(|(_, rank)| *rank)

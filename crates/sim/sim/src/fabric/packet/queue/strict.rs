@@ -1,4 +1,4 @@
-//! Strict priorities (IEEE 802.1Q §8.6.8.1): eight classes, each first in first out, under one limit.
+//! Strict priorities (IEEE 802.1Q §8.6.8.1): eight FIFO classes under one common limit.
 
 use super::{Loss, Queue};
 use crate::fabric::buffer::Room;
@@ -6,11 +6,11 @@ use crate::fabric::packet::Packet;
 use crate::fabric::slab::Slab;
 use std::collections::VecDeque;
 
-/// Queue of eight classes. A packet's rank is its class: 0 leaves first. Packets that do not fit are dropped.
+/// Queue of eight classes. The rank of a packet is its class, and class 0 leaves first. Packets that do not fit are dropped.
 #[derive(Clone, Default)]
 pub struct StrictPriority {
     classes: [VecDeque<u32>; CLASSES],
-    /// One bit per class that has packets.
+    /// Bit mask of the classes that have packets.
     waiting: u8,
     bytes: u64,
 }

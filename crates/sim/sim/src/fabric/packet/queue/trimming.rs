@@ -1,7 +1,7 @@
-//! NDP's port (Handley et al., SIGCOMM 2017, §3.1): a short queue of data. A packet that finds it full loses its
-//! payload, and its header goes on in a queue of its own, which leaves first except for one data packet after ten
-//! headers. Both queues have the same memory (§3.1), so that data take at most half of the port's buffer, but one packet
-//! in any case. Only packets that waited count: a packet that finds the port free passes both queues.
+//! NDP's port (Handley et al., SIGCOMM 2017, §3.1): a short queue of data packets. A packet that finds this queue full loses its payload,
+//! and its header joins a separate queue. Headers leave first, but one data packet leaves after ten headers. The two queues have equal
+//! memory (§3.1), so that data packets use at most half of the port's buffer, but one data packet may always wait. Only packets that waited
+//! count: a packet that finds the port free bypasses the two queues.
 
 use super::{Loss, Queue};
 use crate::fabric::buffer::Room;
@@ -18,24 +18,24 @@ pub struct Trimming {
     bytes: u64,
     /// Bytes in `data`.
     data_bytes: u64,
-    /// Headers that left since the last data packet.
+    /// Number of headers that left since the last data packet.
     in_a_row: u32,
     /// Bytes on the wire of a packet without payload.
     header_wire: u32,
 }
 
-/// Headers that leave before a data packet that waits (§3.1: 10:1 round robin).
+/// Number of headers that leave before a waiting data packet (§3.1: 10:1 round robin).
 const HEADERS_PER_DATA: u32 = 10;
 
 impl Trimming {
-    /// Creates a queue in which at most `data_packets` packets wait with their payload.
+    /// Creates a queue in which at most `data_packets` packets wait with their payload. `header_wire`: bytes on the wire of a bare header.
     pub fn new(data_packets: u32, header_wire: u32) -> Trimming {
         let (headers, data) = (VecDeque::new(), VecDeque::new());
         let data_limit = data_packets as usize;
         Trimming { headers, data, data_limit, bytes: 0, data_bytes: 0, in_a_row: 0, header_wire }
     }
 
-    /// Returns whether a packet of these bytes on the wire may wait with its payload.
+    /// Returns whether a packet of `wire` bytes may wait with its payload.
     fn holds(&self, wire: u32, room: Room) -> bool {
         let fits = self.data_bytes + u64::from(wire) <= room.limit() / 2;
         self.data.len() < self.data_limit && (fits || self.data.is_empty())
