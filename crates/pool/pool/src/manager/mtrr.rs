@@ -27,8 +27,8 @@ pub(super) fn check_uncached(device: &Path) -> Result<(), String> {
     ))
 }
 
-/// Returns whether one register makes the whole range uncachable. For example, a line of the file is `reg00:
-/// base=0x0c0000000 ( 3072MB), size= 1024MB, count=1: uncachable`.
+/// Returns whether one register makes the whole range uncachable. This is an example of a line:
+/// `reg00: base=0x0c0000000 ( 3072MB), size= 1024MB, count=1: uncachable`.
 fn is_uncachable(registers: &str, start: u64, bytes: u64) -> bool {
     let covers = |line: &str| -> Option<bool> {
         let after = |key: &str| line.split_once(key).map(|(_, rest)| rest.trim_start());
