@@ -73,11 +73,11 @@ pub(super) trait Words {
     fn load(&mut self, word: Word) -> u64;
     /// Stores a word in this host's record, possibly only into a cache.
     fn store(&mut self, word: Word, value: u64);
-    /// Begins to write lines back to the device.
+    /// Starts to write lines back to the device.
     fn publish(&mut self, part: Part, why: Purpose);
-    /// Begins to drop copies of lines, so that later loads fetch them from the device.
+    /// Starts to drop copies of lines, so that later loads fetch them from the device.
     fn refresh(&mut self, part: Part, why: Purpose);
-    /// Ends all that was begun, before any later access.
+    /// Completes everything that was started, before any later access.
     fn fence(&mut self, why: Purpose);
 }
 
