@@ -134,7 +134,8 @@ impl Words for Records {
                 unsafe { self.memory().publish(at, 8) };
             }
             // The lines are dropped as well as written back, because the copies become outdated once another host
-            // writes the section. SAFETY: the whole device is mapped, and this host has the section.
+            // writes the section.
+            // SAFETY: the whole device is mapped, and this host has the section.
             Part::Section(section) => unsafe {
                 self.memory().refresh(self.space.pointer(u64::from(section) * SECTION), SECTION as usize);
             },
