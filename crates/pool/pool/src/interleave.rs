@@ -65,7 +65,7 @@ impl Interleave {
         ((granule % devices) as u32, granule / devices * self.granularity.get() + inside)
     }
 
-    /// Returns the offset in the set of a byte that is at an offset of a device.
+    /// Returns the offset in the set of the byte at a given offset of a device.
     pub fn offset_of(self, device: u32, at: u64) -> u64 {
         let (granule, inside) = (at / self.granularity, at % self.granularity);
         (granule * self.devices as u64 + device as u64) * self.granularity.get() + inside

@@ -115,8 +115,8 @@ impl Space {
     /// matching [`unmap`](Space::unmap).
     ///
     /// # Errors
-    /// If the extent is not in the space, the file is too short, or the kernel refuses. Returns [`Errno::EXIST`] if a
-    /// different extent is mapped at the same offset, which means that the manager has leased that memory twice.
+    /// If the extent is not in the space, the file is too short, or the kernel refuses. Returns [`Errno::EXIST`] if the
+    /// offset is mapped already with another size or access, which means that the manager has leased that memory twice.
     pub fn map(&self, extent: Extent, file: Option<&OwnedFd>, access: Access) -> rustix::io::Result<()> {
         self.check(extent)?;
         if self.whole {

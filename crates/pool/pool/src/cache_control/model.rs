@@ -7,7 +7,7 @@
 //! their host.
 //!
 //! Therefore a protocol fails in this model if it forgets to publish or refresh, or if two hosts write one line. It
-//! also fails if it relies on a line that stays as it was refreshed, or on a line that remains invisible until it is
+//! also fails if it assumes that a line stays unchanged after a refresh, or that a line remains invisible until it is
 //! published.
 
 use super::{LINE, SharedMemory, lines};

@@ -127,8 +127,8 @@ impl Channel {
         self.link.has(offset, bytes, access)
     }
 
-    /// Lets the peer map a segment of this process. When the function returns, the peer's next lookup will find the
-    /// segment.
+    /// Lets the peer map a segment of this process. When this function returns, [`resolve`](Channel::resolve) at the
+    /// peer finds the segment.
     ///
     /// A segment that was granted for reading can never be granted for writing, to any peer. A peer that cannot map the
     /// segment because it has no descriptors or memory left gives the channel up ([`Cause::CannotMap`]).

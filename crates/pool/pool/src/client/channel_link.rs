@@ -34,8 +34,8 @@ pub(super) struct ChannelLink {
     count: AtomicU32,
     /// Index of the entry in which an offset was last found.
     last: AtomicU32,
-    /// True once everything is unmapped. The lock is held while a segment is mapped, so that no segment is mapped after
-    /// that point, and while a segment is pinned, unpinned or withdrawn.
+    /// True once everything that was received by the channel is unmapped. The lock is held while a segment is mapped,
+    /// so that no segment is mapped after that point, and while a segment is pinned, unpinned or withdrawn.
     unmapped: Mutex<bool>,
     /// True if a withdrawn segment must be unmapped as soon as no part of it is pinned.
     pub(super) unmaps_withdrawn: AtomicBool,

@@ -46,8 +46,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause before the next attempt to connect, while the manager's queue of pending connections is full.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Connects to the socket of a manager. If the socket is at the user's default path, its owner is checked before
-/// anything is sent.
+/// Connects to the socket of a manager. If the socket is at the user's default path, its folder and the user who serves
+/// it are checked before anything is sent.
 pub(super) fn connect(path: &Path, limit: Limit) -> Result<OwnedFd, Error> {
     let failed = |error: Errno| match error {
         Errno::NOENT | Errno::CONNREFUSED => Error::NoManager(path.into()),

@@ -59,8 +59,8 @@ const _: () =
 pub(super) enum LinkWord {
     /// Number of the link's current epoch, as counted by the host that writes the word.
     Epoch = 0,
-    /// Epoch of the peer for which this host is ready, because none of its processes has anything left of an earlier
-    /// epoch.
+    /// Epoch of the peer for which this host is ready, because none of its processes still has memory mapped by a
+    /// channel of an earlier epoch.
     Ready = 1,
     /// Bytes written to the ring in this epoch; the bits above this count have the low bits of the epoch.
     Written = 2,
@@ -185,7 +185,7 @@ impl Superblock {
         Layout::new(self.hosts, self.sections, self.set)
     }
 
-    /// Describes the properties that must be the same on all devices of a pool and in all its managers.
+    /// Returns a description of the properties that must be the same on all devices of a pool and in all its managers.
     pub(crate) fn geometry(&self) -> String {
         format!(
             "device {} of {}, interleaved by {} B, {} sections",

@@ -166,7 +166,7 @@ pub enum Request {
     /// Announces that the process has unmapped everything and disconnects.
     Leave,
     /// Announces that the sender cannot map a segment that its peer granted, and therefore cannot use the channel. The
-    /// sender closes the channel later, once it no longer uses any of its memory.
+    /// sender closes the channel later, once it no longer uses any memory of the channel.
     GiveUp { channel: ChannelId },
     /// Declares that a host has ended and can no longer reach the device, so that the sections of that host become
     /// free.

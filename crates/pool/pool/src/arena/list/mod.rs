@@ -161,7 +161,7 @@ impl List {
         }
     }
 
-    /// Gives back at least one buffer that was taken.
+    /// Gives back buffers that were taken. There must be at least one.
     ///
     /// # Panics
     /// If one of the buffers is free already, because it was freed twice.

@@ -97,7 +97,8 @@ pub(super) fn after_drop() {
 #[inline]
 pub(super) unsafe fn copy_around_cache(to: *mut u8, bytes: &[u8]) -> usize {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
-    // For fewer bytes, moving lines into the cache and out again costs less than the non-temporal stores.
+    // For fewer bytes, moving lines into the cache and out again costs less than the store buffers that non-temporal
+    // stores use.
     const LEAST: usize = 4 * LINE;
     if bytes.len() < LEAST || !(to as usize).is_multiple_of(LINE) {
         return 0;

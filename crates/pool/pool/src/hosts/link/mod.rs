@@ -2,14 +2,14 @@
 //! order.
 //!
 //! Each side counts *epochs* of the link in its record. It also names there the epoch of the peer for which it is
-//! *ready*, which means that its processes have nothing of earlier epochs mapped any more. The link is up while each
-//! side is ready for the current epoch of its peer, and only then do messages pass. They pass by a ring: the sender
-//! writes the bytes and their number, and the receiver writes how many bytes it has read.
+//! *ready*, which means that its processes no longer have memory mapped by channels of earlier epochs. The link is up
+//! while each side is ready for the current epoch of its peer, and only then do messages pass. They pass by a ring: the
+//! sender writes the bytes and their number, and the receiver writes how many bytes it has read.
 //!
 //! A side begins a new epoch, so that the link goes down, if it restarts, finds its peer silent or damaged, or sees
 //! that the peer has begun an epoch. Memory of this host that the peer's processes could write is not reused until the
 //! peer is ready for the new epoch, or its incarnation has ended ([`Happened::Confirmed`]). Therefore a host that was
-//! stopped and continues cannot write into memory that was given to other users meanwhile.
+//! stopped and continues cannot write into memory that was given to other processes meanwhile.
 
 use super::claims::Host;
 use super::layout::{HeadWord, LinkWord, RING_BYTES};
@@ -33,7 +33,7 @@ pub(crate) enum Happened {
     Up,
     /// No more messages pass, and every channel over the link has ended.
     Down,
-    /// No process of the other host has anything of earlier epochs mapped any more.
+    /// No process of the other host still has memory mapped by a channel of an earlier epoch.
     Confirmed,
     Message(Vec<u8>),
 }
@@ -150,8 +150,9 @@ impl Link {
         Some(())
     }
 
-    /// Polls the peer, and returns the events of the link. The peer may show no heartbeat for the time `silence`.
-    /// `is_clean` returns whether no process of this host has anything of earlier epochs mapped any more.
+    /// Polls the peer, and returns the events of the link. A peer whose heartbeat has not moved for the time `silence`
+    /// counts as gone. `is_clean` returns whether no process of this host still has memory mapped by a channel of an
+    /// earlier epoch.
     pub(crate) fn look(
         &mut self,
         member: &Member,
@@ -225,8 +226,8 @@ impl Link {
         heard && member.standing(self.peer) == Standing::Serving
     }
 
-    /// Returns whether no process of the other host can have anything mapped any more, because that host never joined,
-    /// has left, or has ended.
+    /// Returns whether no process of the other host can still have memory of the pool mapped, because that host never
+    /// joined, has left, or has ended.
     fn is_over(&self, member: &Member) -> bool {
         member.standing(self.peer) != Standing::Serving || member.incarnation_of(self.peer).1
     }

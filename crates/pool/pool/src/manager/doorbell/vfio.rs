@@ -164,8 +164,8 @@ fn device_of(group: &File, address: &str) -> Result<File, IoError> {
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(device) }))
 }
 
-/// Enables a device to answer accesses and to write to memory, both of which VFIO disables. The device needs the latter
-/// because its interrupts are writes to memory.
+/// Enables a device to answer accesses, and to write to memory, which VFIO disables. The device must be able to write
+/// to memory because its interrupts are such writes.
 fn enable(device: &File, configuration: u64) -> Result<(), IoError> {
     let mut command = [0; 2];
     device.read_exact_at(&mut command, configuration + COMMAND)?;

@@ -138,7 +138,7 @@ impl Ledger {
         plausible.then_some(shape)
     }
 
-    /// Maps a file with this many slots. The caller must find out which of the slots are free.
+    /// Maps a ledger's file with this many slots. The caller must find out which of the slots are free.
     fn map(file: OwnedFd, shape: Shape, slots: usize) -> rustix::io::Result<Ledger> {
         let bytes = bytes_of(slots);
         // Allocates the pages before they are touched, because a touch while the file system is full would end in

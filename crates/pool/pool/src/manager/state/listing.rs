@@ -20,7 +20,7 @@ impl State {
         Reply::Listed { entries, next: None }
     }
 
-    /// Asks for the bytes in use of each client, except clients that do not read their messages.
+    /// Asks each client how many bytes of its buffers are in use, except clients that do not read their messages.
     pub(super) fn count(&mut self) -> Result<Reply, Denied> {
         let reading =
             self.clients.values().filter(|client| client.waiting.is_empty()).map(|client| client.peer.id);

@@ -86,7 +86,8 @@ impl State {
                     // No file is needed because both sides already have the queue area mapped.
                     file: None,
                     is_of_before: true,
-                    // A channel between hosts has ended with the previous manager, so no answer is expected.
+                    // A channel between hosts ended with the previous manager. Each side is notified of that end, so
+                    // the request needs no separate answer.
                     asked: (pair.asked && far.is_none()).then_some(0),
                     far,
                 };

@@ -45,8 +45,8 @@ impl State {
         (!was_ended).then_some(any)
     }
 
-    /// Returns whether a process of this host still has its side open of a channel that was lost because the link to a
-    /// host went down.
+    /// Returns whether a process of this host still has an open side of a channel that was lost because the link to the
+    /// given host went down.
     fn has_lost_channel(&self, host: Host, member: &Member) -> bool {
         self.channels.values().any(|channel| {
             let side = channel.near_side(member.host());

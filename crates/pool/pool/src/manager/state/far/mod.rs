@@ -1,13 +1,13 @@
 //! Channels to processes of other hosts, by messages between managers.
 //!
-//! The managers of both hosts know a channel between hosts, by the same number. Each manager has the side of the
-//! process on its host, and forwards that process's requests to the manager of the other side. The queue area belongs
+//! The managers of both hosts know a channel between hosts, by the same number. Each manager serves the side of the
+//! process on its host, and forwards that process's requests to the manager at the other side. The queue area belongs
 //! to the client's host. A segment and its grants are known only to the manager of the segment's owner.
 //!
 //! A far process may write queue areas and segments of this host that were granted to it. The manager does not reuse
-//! that memory until the far manager confirms that the process has nothing mapped any more ([`Message::Ended`]). If the
-//! link to that manager went down, the memory is reused once that manager is ready for the link's next epoch, or its
-//! host has ended.
+//! that memory until the far manager confirms that the process no longer has any of it mapped ([`Message::Ended`]). If
+//! the link to that manager went down, the memory is reused once that manager is ready for the link's next epoch, or
+//! its host has ended.
 //!
 //! | module | idea |
 //! |---|---|
@@ -114,7 +114,7 @@ enum Message {
     GaveUp {
         channel: ChannelId,
     },
-    /// The process at the sender's side of the channel has nothing of the channel mapped any more.
+    /// The process at the sender's side no longer has any memory of the channel mapped.
     Ended {
         channel: ChannelId,
         cause: Cause,
@@ -361,9 +361,9 @@ impl State {
         true
     }
 
-    /// Notifies another host that a local process has nothing of a channel mapped any more. Before that, lines that the
-    /// process may have written are written back. Otherwise a dirty line could be written back later and overwrite new
-    /// data of the other host.
+    /// Notifies another host that a local process no longer has any memory of a channel mapped. Before that, lines that
+    /// the process may have written are written back. Otherwise a dirty line could be written back later and overwrite
+    /// new data of the other host.
     pub(super) fn pass_end(&mut self, id: ChannelId, one: ClientId, cause: Cause) {
         let channel = &self.channels[&id];
         let us = self.host();
