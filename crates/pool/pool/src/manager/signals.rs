@@ -11,7 +11,8 @@ use signal_hook::iterator::Signals;
 /// # Errors
 /// See [`Manager::start`].
 pub fn serve(options: &Options, started: impl FnOnce()) -> Result<(), Error> {
-    // The manager needs one descriptor per segment and three per process, so it raises its limit as far as allowed.
+    // The manager needs one descriptor for each segment and three for each process, so it raises its limit of
+    // descriptors as far as allowed.
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     say_why_memory_is_gone()?;

@@ -16,7 +16,8 @@ pub trait Doorbell: Debug + Send + Sync {
     /// Returns the number by which other hosts ring this host.
     fn number(&self) -> u32;
 
-    /// Rings the host with this number. The number comes from another host's record, so no such host may exist.
+    /// Rings the host with this number. The number comes from another host's record, which may be wrong, so it need not
+    /// belong to any host.
     fn ring(&self, number: u32);
 
     /// Returns the descriptor that becomes readable when another host rings.
