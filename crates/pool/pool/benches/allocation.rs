@@ -1,8 +1,9 @@
 //! Cost of a buffer, compared with `malloc` in the same run.
 //!
-//! `cargo bench -p unrack-pool`. Nanoseconds for an allocation and its release, the least of several passes; with
-//! one thread, and with two at once. *pairs* frees each buffer at once; *batch* takes 64 and frees them in the
-//! same order, as replies come in. The memory is not touched: that costs the same everywhere.
+//! Run it with `cargo bench -p unrack-pool`. It prints the nanoseconds for an allocation and its release, as the
+//! minimum over several passes, with one thread and with two threads at once. *pairs* frees each buffer immediately.
+//! *batch* takes 64 buffers and frees them in the same order, as a client does when replies arrive. The memory is not
+//! touched, because touching it costs the same for all allocators.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -14,7 +15,7 @@ const PASSES: usize = 7;
 const BATCH: usize = 64;
 
 fn main() {
-    // `cargo test` runs benches too, to check that they run.
+    // `cargo test` also runs benches, to check that they work.
     let (rounds, passes) =
         if std::env::args().any(|word| word == "--test") { (100, 1) } else { (ROUNDS, PASSES) };
     let folder = std::env::temp_dir().join(format!("unrack-pool-bench-{}", std::process::id()));
@@ -27,7 +28,7 @@ fn main() {
     println!("{:>10} {:>8}{:>10}{:>10}{:>10}{:>10}", "bytes", "threads", "", "cache", "arena", "malloc");
     for threads in [1, 2] {
         for bytes in [64, 1024, 16 * 1024, 256 * 1024, SECTION] {
-            // A buffer of whole sections is taken under the arena's lock; it is rare, and filling it costs more.
+            // A buffer of whole sections is taken under the arena's lock, because it is rare and filling it costs more.
             for batch in [1, BATCH] {
                 if bytes * (batch * threads) as u64 > 1 << 28 {
                     continue;
@@ -46,7 +47,7 @@ fn main() {
     let _ = std::fs::remove_dir_all(folder);
 }
 
-/// Returns nanoseconds per allocation, of the best pass.
+/// Returns the nanoseconds per allocation in the best pass.
 fn least(passes: usize, threads: usize, rounds: u32, batch: usize, run: &(dyn Fn(u32) + Sync)) -> f64 {
     let pass = || {
         let start = Instant::now();

@@ -1,12 +1,12 @@
 //! Interleave sets: one address space over several memory devices (DRack §2.4, §4.2).
 //!
-//! Bytes go to the devices in turn, a *granule* at a time: byte `b` of the set is in granule `g = b /
-//! granularity`, which is granule `g / devices` of device `g % devices`. CXL has granularities of 256 B to 16
+//! The bytes of a set are spread over its devices in turn, one *granule* at a time. Byte `b` of the set is in granule
+//! `g = b / granularity`, which is granule `g / devices` of device `g % devices`. CXL has granularities of 256 B to 16
 //! KiB.
 //!
-//! Where the platform interleaves (HDM decoders), programs see one device, and there is nothing to do here.
-//! Elsewhere, [`Space`](crate::space::Space) maps granule after granule. That needs granules of whole pages, and
-//! few enough of them: the kernel lets a process have some 65,000 mappings.
+//! If the platform interleaves (HDM decoders), programs see one device, and this module maps it as a whole. Otherwise
+//! [`Space`](crate::space::Space) maps each granule separately. This requires granules of whole pages, and limits their
+//! number, because the kernel allows a process only about 65,000 mappings.
 
 use crate::{PAGE, SECTION};
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ const MOST_MAPPED: u64 = 32 * 1024;
 pub struct Interleave {
     /// Number of devices, at least one.
     pub devices: u32,
-    /// Bytes that go to one device before the next has its turn.
+    /// Bytes on one device before the address space continues on the next device.
     pub granularity: NonZeroU64,
 }
 
@@ -47,7 +47,7 @@ impl Interleave {
     /// Makes a set of `devices` devices with granules of `granularity` bytes.
     ///
     /// # Errors
-    /// If CXL has no such granularity.
+    /// If CXL does not have this granularity.
     pub fn new(devices: u32, granularity: u64) -> Result<Interleave, Unfit> {
         assert!(devices >= 1);
         match NonZeroU64::new(granularity) {
@@ -58,35 +58,35 @@ impl Interleave {
         }
     }
 
-    /// Returns the device of a byte of the set, and the byte's offset in the device.
+    /// Returns the device of a byte of the set, and the byte's offset in that device.
     pub fn locate(self, offset: u64) -> (u32, u64) {
         let (granule, inside) = (offset / self.granularity, offset % self.granularity);
         let devices = self.devices as u64;
         ((granule % devices) as u32, granule / devices * self.granularity.get() + inside)
     }
 
-    /// Returns the byte of the set that is at an offset of a device.
+    /// Returns the offset in the set of the byte at a given offset of a device.
     pub fn offset_of(self, device: u32, at: u64) -> u64 {
         let (granule, inside) = (at / self.granularity, at % self.granularity);
         (granule * self.devices as u64 + device as u64) * self.granularity.get() + inside
     }
 
-    /// Returns the most bytes of any device that the first `bytes` bytes of the set occupy.
+    /// Returns the number of bytes that the first `bytes` bytes of the set occupy on the device where they occupy most.
     pub fn device_bytes(self, bytes: u64) -> u64 {
         bytes.div_ceil(self.granularity.get()).div_ceil(u64::from(self.devices)) * self.granularity.get()
     }
 
-    /// Returns the number of whole sections of a set of devices of this size.
+    /// Returns the number of whole sections of a set whose devices have this size.
     pub fn sections(self, device_bytes: u64) -> u64 {
         let granules = device_bytes / self.granularity;
         granules * self.granularity.get() * self.devices as u64 / SECTION
     }
 
-    /// Returns the parts to map for `bytes` bytes of the set: offset in the set, device, offset in the device,
-    /// bytes.
+    /// Returns the parts to map for the first `bytes` bytes of the set. Each part has its offset in the set, its
+    /// device, its offset in the device, and its size in bytes.
     ///
     /// # Errors
-    /// If they cannot be mapped one by one.
+    /// If the granules cannot be mapped one by one.
     pub fn parts(self, bytes: u64) -> Result<impl Iterator<Item = (u64, u32, u64, u64)>, Unfit> {
         let granularity = self.granularity.get();
         let step = match self.devices {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     proptest! {
-        /// Checks that every byte of the set has one place, and every place one byte.
+        /// Checks that every byte of the set has exactly one place on a device, and every place exactly one byte.
         #[test]
         fn places_and_bytes_are_one_to_one(set in set(), offset in 0u64..1 << 40, at in 0u64..1 << 40, which in 0u32..9) {
             let (device, place) = set.locate(offset);
@@ -122,7 +122,7 @@ mod tests {
             prop_assert_eq!(set.locate(set.offset_of(device, at)), (device, at));
         }
 
-        /// Checks that any run of whole turns has the same share on every device.
+        /// Checks that every device has the same share of any sequence of whole rounds over the devices.
         #[test]
         fn devices_share_equally(set in set(), first in 0u64..1000, turns in 1u64..5) {
             let granularity = set.granularity.get();
@@ -133,7 +133,7 @@ mod tests {
             prop_assert!(shares.iter().all(|share| *share == turns * granularity));
         }
 
-        /// Checks that a device needs exactly the bytes that the set's bytes reach.
+        /// Checks that the number of bytes that a device needs is exactly the number that the set reaches.
         #[test]
         fn device_bytes_are_enough_and_no_more(set in set(), bytes in 1u64..1 << 24) {
             let granules = (0..bytes).step_by(set.granularity.get() as usize);

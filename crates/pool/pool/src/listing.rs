@@ -1,4 +1,4 @@
-//! Contents of a pool, for people and programs that look: `unrack pool ls`.
+//! Contents of a pool, for people and programs that list it with `unrack pool ls`.
 
 use crate::cache_control::MemoryKind;
 use crate::client::{Client, Error};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use unrack_units::Bytes;
 
-/// State of a pool at one moment, without the process that looks.
+/// State of a pool at one moment, without the process that lists it.
 #[derive(Debug, Serialize)]
 pub struct Listing {
     pub capacity_bytes: u64,
@@ -18,7 +18,7 @@ pub struct Listing {
     pub backing: String,
     pub mode: MemoryKind,
     pub region_sections: u32,
-    /// Hosts that share the devices; none if only this one has them.
+    /// Hosts that share the devices; empty if only this host uses them.
     pub hosts: Vec<Host>,
     pub processes: Vec<Process>,
     pub services: Vec<Service>,
@@ -32,13 +32,13 @@ pub struct Host {
     pub host: u32,
     pub name: String,
     pub standing: HostStanding,
-    /// True for the host that lists.
+    /// True for the host on which the listing is made.
     pub is_here: bool,
-    /// True while its manager and that of this host pass messages.
+    /// True while the manager of that host and this host's manager can exchange messages.
     pub is_linked: bool,
-    /// True if others can wake its manager, and so its programs.
+    /// True if other hosts can wake the manager of that host, and therefore also its programs.
     pub has_doorbell: bool,
-    /// Bytes of the sections that it claims.
+    /// Size of the sections that the host claims, in bytes.
     pub claimed_bytes: u64,
 }
 
@@ -46,12 +46,12 @@ pub struct Host {
 pub struct Process {
     #[serde(flatten)]
     pub peer: PeerProcess,
-    /// Bytes of the segments that it leased.
+    /// Size of the segments that the process has leased, in bytes.
     pub held_bytes: u64,
-    /// Bytes of its buffers in use, as it reports; `None` if it has not reported yet.
+    /// Size of the process's buffers in use, in bytes, as the process reports it; `None` if it has not reported yet.
     pub used_bytes: Option<u64>,
-    /// Bytes that count against its quota: segments and queue areas of all its process's connections; for a user
-    /// other than the manager's, of all the user's processes.
+    /// Bytes that count against the process's quota. They are the segments and queue areas of all connections of the
+    /// process, or of all processes of its user if that is not the manager's user.
     pub quota_used_bytes: u64,
 }
 
@@ -59,7 +59,7 @@ pub struct Process {
 pub struct Service {
     pub name: String,
     pub by: ClientId,
-    /// Name of the process and its host, if that is another one.
+    /// Name of the process and its host, if the service is on another host.
     pub far: Option<String>,
 }
 
@@ -79,7 +79,7 @@ pub struct Channel {
 pub struct Segment {
     pub offset: u64,
     pub bytes: u64,
-    /// Owner; `None` if it is gone, and others still have the segment mapped.
+    /// Owner of the segment; `None` if the owner is gone but other processes still have the segment mapped.
     pub owner: Option<ClientId>,
     pub granted: Vec<(ClientId, Access)>,
 }
@@ -159,7 +159,7 @@ impl Listing {
     }
 }
 
-/// Formats the listing for people, without empty sections.
+/// Formats the listing for people, without empty parts.
 impl fmt::Display for Listing {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (capacity, free) = (Bytes::new(self.capacity_bytes), Bytes::new(self.free_bytes));

@@ -1,12 +1,12 @@
-//! Process that made a handle.
+//! Check that a handle is used in the process that made it.
 //!
-//! A child made by `fork` has a copy of its parent's memory, and shares its sockets and mappings with it, but has none of
-//! its threads. If it used a connection of its parent, both would answer each other's requests, and locks that another
-//! thread held at the fork would never be released. So a handle belongs to the process that made it: it is refused in any
-//! other, and dropping it there changes nothing outside of that process.
+//! A child made by `fork` has a copy of its parent's memory, and shares the parent's sockets and mappings, but has none
+//! of its threads. If the child used a connection of its parent, parent and child would receive each other's replies,
+//! and locks that another thread held at the fork would never be released. Therefore a handle belongs to the process
+//! that made it. Any other process is refused its use, and dropping it there has no effect outside that process.
 //!
-//! The check must cost nothing on the way of a call, so it is no system call: a page that the kernel empties at each fork
-//! (`MADV_WIPEONFORK`) has a mark of the process.
+//! The check must cost almost nothing, because every call makes it. Therefore it uses no system call: the process keeps
+//! a mark in a page that the kernel empties at each fork (`MADV_WIPEONFORK`).
 
 use crate::client::Error;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
@@ -18,11 +18,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Maker {
     word: &'static AtomicU64,
     mark: u64,
-    /// Number of the process where the kernel empties no pages, else zero.
+    /// Process number, if the kernel cannot empty pages at a fork; otherwise zero.
     pid: i32,
 }
 
-/// Page that is empty after a fork.
+/// Page that the kernel empties at a fork.
 struct Page {
     word: &'static AtomicU64,
     is_emptied: bool,
@@ -45,16 +45,16 @@ impl Maker {
     /// Checks that this is the process that made the handle.
     ///
     /// # Errors
-    /// [`Error::Forked`] if it is a child of that process.
+    /// [`Error::Forked`] if this process is a child of that process.
     #[inline]
     pub fn check(&self) -> Result<(), Error> {
         if self.is_here() { Ok(()) } else { Err(Error::Forked) }
     }
 }
 
-/// Returns the mark of this process, which no process has that it descends from.
+/// Returns the mark of this process, which differs from the marks of its parent and all earlier ancestors.
 fn mark(word: &AtomicU64) -> u64 {
-    /// Last mark that was given. A child continues with its parent's number.
+    /// Last mark that was assigned. A child continues with its parent's number.
     static LAST: AtomicU64 = AtomicU64::new(0);
     match word.load(Ordering::Relaxed) {
         0 => {
@@ -77,14 +77,14 @@ fn page() -> &'static Page {
     PAGE.get_or_init(|| {
         let bytes = crate::PAGE as usize;
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a mapping of its own, at an address that the kernel picks.
+        // SAFETY: the kernel picks the address, so the new mapping replaces no other mapping.
         let mapped =
             unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, access, MapFlags::PRIVATE) };
         match mapped {
             Ok(at) => {
-                // SAFETY: nothing is in the page yet.
+                // SAFETY: the page has no contents yet.
                 let emptied = unsafe { rustix::mm::madvise(at, bytes, Advice::LinuxWipeOnFork) };
-                // SAFETY: zeros are an atomic, it is aligned, and the page is never unmapped.
+                // SAFETY: zeros are a valid atomic, the address is aligned, and the page is never unmapped.
                 Page { word: unsafe { &*at.cast::<AtomicU64>() }, is_emptied: emptied.is_ok() }
             }
             Err(_) => {

@@ -1,9 +1,10 @@
-//! The sockets at which a user's pool is served by default, and whom a program trusts there.
+//! The socket at which a user's pool is served by default, and the users whom a program trusts there.
 //!
-//! The folder of temporary files is open to all, so another user may have made the default folder first, and serve there.
-//! Whoever connects to a default place therefore checks before it sends anything that no other user can have put the socket
-//! there ([`check_folder`]), and that none serves it ([`check_peer`]). A socket that a user names is another matter: it may be
-//! another user's pool on purpose.
+//! All users may write to the folder of temporary files, so another user may have made the default folder first and may
+//! serve a pool there. Therefore a program that connects to a default socket checks two things before it sends any
+//! message: that no other user can have made the socket ([`check_folder`]), and that no other user serves it
+//! ([`check_peer`]). A socket that the user names explicitly is not checked, because it may be another user's pool on
+//! purpose.
 
 use rustix::fd::AsFd;
 use rustix::fs::Mode;
@@ -11,7 +12,7 @@ use std::io::{Error, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Returns `$XDG_RUNTIME_DIR/unrack/pool.sock`; without that variable, `unrack-USER/pool.sock` in the folder of
+/// Returns `$XDG_RUNTIME_DIR/unrack/pool.sock`. Without that variable, returns `unrack-USER/pool.sock` in the folder of
 /// temporary files.
 pub fn default_socket() -> PathBuf {
     let folder =
@@ -26,7 +27,7 @@ fn own_number() -> u32 {
     rustix::process::getuid().as_raw()
 }
 
-/// Reason why a default place is not used.
+/// Reason why a default socket is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum Untrusted {
     #[error(
@@ -43,24 +44,25 @@ pub enum Untrusted {
     Unknown { socket: PathBuf, error: Error },
 }
 
-/// Checks that no other user can have put a socket into the default folder: the folder is this user's, only this user writes to
-/// it, and no other user can replace it or a folder or link on the way to it. Other places, and a folder that is not there, are not
-/// checked.
+/// Checks that no other user can have put a socket into the default folder. This user must own the folder and be the
+/// only one who can write to it, and no other user may be able to replace the folder, or a folder or link on the path
+/// to it. Other folders, and a folder that does not exist, are not checked.
 ///
 /// # Errors
-/// Names the part of the path that another user has, or can replace.
+/// The error names the part of the path that another user owns or can replace.
 pub fn check_folder(socket: &Path) -> Result<(), Untrusted> {
     let Some(folder) = default_folder_of(socket) else { return Ok(()) };
     match find_fault(folder) {
         Ok(None) => Ok(()),
         Ok(Some((part, why))) => Err(Untrusted::Folder { socket: socket.into(), part, why }),
-        // Nobody serves there.
+        // The folder does not exist, so no manager serves there.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(Untrusted::Unknown { socket: socket.into(), error }),
     }
 }
 
-/// Finds a part of the way to the default folder, or that folder, that another user has or can replace, and says why.
+/// Finds a part of the path to the default folder, or the folder itself, that another user owns or can replace. Returns
+/// the part and the reason.
 fn find_fault(folder: &Path) -> std::io::Result<Option<(PathBuf, String)>> {
     let given = std::path::absolute(folder)?;
     let real = given.canonicalize()?;
@@ -73,10 +75,11 @@ fn find_fault(folder: &Path) -> std::io::Result<Option<(PathBuf, String)>> {
     Ok(why.map(|why| (given, why)))
 }
 
-/// Checks that this user, or root, serves a default place to which a socket is connected. Other places are not checked.
+/// Checks that this user or root serves the default socket that `connected` is connected to. Other sockets are not
+/// checked.
 ///
 /// # Errors
-/// Names the user who serves it.
+/// The error names the user who serves the socket.
 pub fn check_peer(socket: &Path, connected: impl AsFd) -> Result<(), Untrusted> {
     if default_folder_of(socket).is_none() {
         return Ok(());
@@ -88,12 +91,12 @@ pub fn check_peer(socket: &Path, connected: impl AsFd) -> Result<(), Untrusted> 
     if is_trusted { Ok(()) } else { Err(Untrusted::Peer { socket: socket.into(), by, us }) }
 }
 
-/// Returns the folder of a socket if that is the default one.
+/// Returns the folder of a socket if that folder is the default one.
 fn default_folder_of(socket: &Path) -> Option<&Path> {
     socket.parent().filter(|folder| default_socket().parent() == Some(folder))
 }
 
-/// Returns why a part of the way to the default folder is not safe: another user owns it, or can replace what is in it.
+/// Returns why a part of the path to the default folder is not safe: another user owns it, or can replace its contents.
 fn why_not_on_the_way(found: &std::fs::Metadata) -> Option<String> {
     let owner = found.uid();
     if owner != own_number() && owner != 0 && !is_of_another_namespace(owner) {
@@ -105,7 +108,7 @@ fn why_not_on_the_way(found: &std::fs::Metadata) -> Option<String> {
         .then(|| format!("can be written by other users (mode {:04o})", found.mode() & 0o7777))
 }
 
-/// Returns why a folder is not one of this user, or gives others one of these rights.
+/// Returns why a folder does not belong to this user, or gives other users one of these rights.
 fn why_not_own(found: &std::fs::Metadata, rights: Mode) -> Option<String> {
     if !found.is_dir() || found.uid() != own_number() {
         let what = if found.is_dir() { "" } else { ", is no folder" };
@@ -119,7 +122,8 @@ fn why_not_own(found: &std::fs::Metadata, rights: Mode) -> Option<String> {
     })
 }
 
-/// Returns whether a user is only a stand-in for all that this user namespace does not know, the machine's root among them.
+/// Returns whether a user number is the substitute for all users that are unknown in this user namespace, such as the
+/// machine's root.
 fn is_of_another_namespace(user: u32) -> bool {
     let number = |text: &str| text.trim().parse::<u64>().ok();
     let stand_in = std::fs::read_to_string("/proc/sys/kernel/overflowuid").ok();
@@ -131,11 +135,11 @@ fn is_of_another_namespace(user: u32) -> bool {
     stand_in.and_then(|text| number(&text)) == Some(user.into()) && !known.is_empty() && !is_known
 }
 
-/// Makes the folder of the default socket, for this user alone. Returns whether it is new.
+/// Makes the folder of the default socket, for this user alone. Returns whether the folder is new.
 ///
 /// # Errors
-/// If it cannot be made, or belongs to another user: in a folder that all may write to, others may have come
-/// first.
+/// If the folder cannot be made, or belongs to another user. The latter can happen because the parent folder may be
+/// writable by all users.
 pub fn make_folder(socket: &Path) -> std::io::Result<bool> {
     let Some(folder) = socket.parent() else { return Ok(false) };
     let made = match std::fs::DirBuilder::new().mode(0o700).create(folder) {

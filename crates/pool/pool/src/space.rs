@@ -1,4 +1,4 @@
-//! The pool's address space in this process: reserved once, mapped as segments are granted.
+//! The pool's address space in this process. It is reserved once, and segments are mapped into it as they are granted.
 
 use crate::cache_control::{AnyMemory, Coherent, Incoherent, MemoryKind, Model, Uncached};
 use crate::interleave::Interleave;
@@ -11,37 +11,37 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Mutex, PoisonError};
 
-/// The address space: all that this process was granted is at `pointer = base + offset`.
+/// The address space. All memory that this process was granted is at `pointer = base + offset`.
 pub struct Space {
     base: *mut u8,
-    /// Address at which the files are mapped: `base`, except in the model of incoherent memory.
+    /// Address at which the files are mapped. It equals `base`, except in the model of incoherent memory.
     shared: *mut u8,
     bytes: usize,
     memory: AnyMemory,
-    /// True if all of it is mapped at once, as devices are.
+    /// True if the whole space is mapped at once, as devices are.
     whole: bool,
-    /// Extents that are mapped, by offset.
+    /// Mapped extents, by offset.
     mapped: Mutex<HashMap<u64, Mapped>>,
 }
 
-/// One mapping of an extent.
+/// Mapping of one extent.
 struct Mapped {
     bytes: u64,
     access: Access,
-    /// Number of channels that granted it; one if this process leased it.
+    /// Number of channels that granted the extent; one if this process leased it.
     count: u32,
 }
 
-// SAFETY: it holds addresses only; code that dereferences them is responsible for the access.
+// SAFETY: the space holds only addresses, and code that dereferences them is responsible for the access.
 unsafe impl Send for Space {}
-// SAFETY: a shared reference gives out addresses only, and its counts are behind a lock.
+// SAFETY: a shared reference gives out only addresses, and its counts are behind a lock.
 unsafe impl Sync for Space {}
 
 impl Space {
     /// Reserves addresses for `bytes` bytes of memory of a kind.
     ///
     /// # Errors
-    /// If there is no room for that many addresses, or this processor cannot do what the mode needs.
+    /// If not enough addresses are free, or this processor lacks the instructions that the kind of memory needs.
     pub fn reserve(bytes: u64, mode: MemoryKind) -> std::io::Result<Space> {
         let bytes = usize::try_from(bytes).map_err(|_| Errno::NOMEM)?;
         let shared = reserve(bytes)?;
@@ -56,37 +56,38 @@ impl Space {
             MemoryKind::Model => {
                 space.base = reserve(bytes)?;
                 let seed = std::process::id() as u64;
-                // SAFETY: both are reserved until the space is dropped, which outlives what is made of it; the
-                // cache's part is mapped as zeros together with the file's.
+                // SAFETY: each range is reserved until the space is dropped, and the model is not used after that.
+                // Parts of the cache are mapped as zeros together with the files.
                 AnyMemory::Model(unsafe { Model::new(space.base, space.shared, bytes, seed) })
             }
         };
         Ok(space)
     }
 
-    /// Returns the means of access to this memory.
+    /// Returns the functions for access to this memory.
     pub fn memory(&self) -> &AnyMemory {
         &self.memory
     }
 
-    /// Returns the bytes of the space.
+    /// Returns the size of the space in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes as u64
     }
 
-    /// Returns the address of an offset, whether or not anything is mapped there.
+    /// Returns the address of an offset, even if no extent is mapped there.
     #[inline(always)]
     pub fn pointer(&self, offset: u64) -> *mut u8 {
         debug_assert!(offset <= self.bytes as u64);
         self.base.wrapping_add(offset as usize)
     }
 
-    /// Maps devices to the whole space, once, before any extent is mapped.
+    /// Maps devices to the whole space. It is called once, before any extent is mapped.
     ///
     /// # Errors
     /// If the kernel refuses, or there are more granules than can be mapped.
     pub fn map_devices(&mut self, files: &[BorrowedFd<'_>], set: Interleave) -> std::io::Result<()> {
-        // The manager sends them all, so this process can have no more descriptors.
+        // The manager did send all descriptors, so a missing one means that this process has reached its limit of open
+        // descriptors.
         if files.len() != set.devices as usize {
             return Err(Errno::MFILE.into());
         }
@@ -94,42 +95,43 @@ impl Space {
         for (offset, device, at, bytes) in set.parts(self.bytes as u64).map_err(std::io::Error::other)? {
             let flags = MapFlags::SHARED | MapFlags::FIXED;
             let to = self.shared.wrapping_add(offset as usize).cast();
-            // SAFETY: inside the reservation, which nobody uses yet.
+            // SAFETY: the range is inside the reservation, which is not in use yet.
             unsafe { rustix::mm::mmap(to, bytes as usize, access, flags, files[device as usize], at)? };
         }
         if self.base != self.shared {
-            // SAFETY: the model's own reservation, which nobody uses yet.
+            // SAFETY: the range is the reservation of the model's cache, which is not in use yet.
             unsafe { fixed(self.base, self.bytes, access, MapFlags::NORESERVE)? };
         }
         self.whole = true;
         Ok(())
     }
 
-    /// Returns whether all of it is mapped, so that extents come without descriptors.
+    /// Returns whether the whole space is mapped, so that extents come without descriptors.
     pub fn is_whole(&self) -> bool {
         self.whole
     }
 
-    /// Maps a file of an extent's size, unless this very extent or the whole space is mapped already. Each call
-    /// needs a matching [`unmap`](Space::unmap).
+    /// Maps a file of an extent's size, unless the same extent or the whole space is mapped already. Each call needs a
+    /// matching [`unmap`](Space::unmap).
     ///
     /// # Errors
-    /// If the extent is not in the space, the file is too short, or the kernel refuses; [`Errno::EXIST`] if another
-    /// extent is mapped at its offset, which the manager must have given twice.
+    /// If the extent is not in the space, the file is too short, or the kernel refuses. Returns [`Errno::EXIST`] if the
+    /// offset is mapped already with another size or access, which means that the manager has leased that memory twice.
     pub fn map(&self, extent: Extent, file: Option<&OwnedFd>, access: Access) -> rustix::io::Result<()> {
         self.check(extent)?;
         if self.whole {
             return Ok(());
         }
-        // A file is missing only if this process can have no more descriptors.
+        // The manager did send the descriptor, so a missing one means that this process has reached its limit of open
+        // descriptors.
         let file = file.ok_or(Errno::MFILE)?.as_fd();
         if rustix::fs::fstat(file)?.st_size < extent.bytes as i64 {
             return Err(Errno::INVAL);
         }
         let mut all = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mapped) = all.get_mut(&extent.offset) {
-            // Granted by another channel, or leased by this process: an extent is leased anew only when nobody
-            // has it mapped.
+            // The extent is mapped because another channel granted it or this process leased it. It cannot be a newer
+            // lease of the same place, because an extent is leased again only when no process has it mapped.
             if (mapped.bytes, mapped.access) != (extent.bytes, access) {
                 return Err(Errno::EXIST);
             }
@@ -142,11 +144,11 @@ impl Space {
             Access::Write => ProtFlags::READ | ProtFlags::WRITE,
         };
         let flags = MapFlags::SHARED | MapFlags::FIXED;
-        // SAFETY: inside the reservation, which is ours; what was there before is not in use.
+        // SAFETY: the range is inside this space's reservation, and the previous contents of the range are not in use.
         unsafe {
             rustix::mm::mmap(self.shared.add(at).cast(), bytes, allowed, flags, file, 0)?;
             if extent.bytes >= SECTION {
-                // Saves page faults, where the kernel supports huge pages for shared memory.
+                // Huge pages save page faults, if the kernel supports them for shared memory.
                 let _ = rustix::mm::madvise(self.shared.add(at).cast(), bytes, Advice::LinuxHugepage);
             }
             if self.base != self.shared {
@@ -158,10 +160,10 @@ impl Space {
         Ok(())
     }
 
-    /// Unmaps an extent when the last of its mappings ends; the addresses stay reserved.
+    /// Unmaps an extent when the last of its mappings ends. Its addresses stay reserved.
     ///
     /// # Safety
-    /// Code that had it mapped does not use it from now on.
+    /// Code that had the extent mapped does not use it from now on.
     pub unsafe fn unmap(&self, extent: Extent) {
         if self.whole {
             return;
@@ -177,10 +179,11 @@ impl Space {
         if let AnyMemory::Model(model) = &self.memory {
             model.forget(self.pointer(extent.offset), bytes);
         }
-        // SAFETY: inside the reservation; the caller says that it is not in use.
+        // SAFETY: the range is inside the reservation, and the caller guarantees that it is not in use.
         unsafe {
             for base in [self.shared, self.base] {
-                // Fails only if the kernel lacks memory for its bookkeeping: then the mapping stays, unused.
+                // This fails only if the kernel has no memory for its records of mappings. Then the mapping stays, but
+                // is unused.
                 let _ = fixed(base.add(at), bytes, ProtFlags::empty(), MapFlags::NORESERVE);
             }
         }
@@ -195,7 +198,7 @@ impl Space {
 
 impl Drop for Space {
     fn drop(&mut self) {
-        // SAFETY: the reservation is ours, and no pointer into a dropped space is in use.
+        // SAFETY: the reservation belongs to this space, and no pointer into a dropped space is in use.
         unsafe {
             let _ = rustix::mm::munmap(self.shared.cast(), self.bytes);
             if self.base != self.shared {
@@ -205,11 +208,11 @@ impl Drop for Space {
     }
 }
 
-/// Reserves addresses at which nothing is mapped, aligned to sections.
+/// Reserves addresses at which no memory is mapped, aligned to sections.
 fn reserve(bytes: usize) -> rustix::io::Result<*mut u8> {
     let (section, flags) = (SECTION as usize, MapFlags::PRIVATE | MapFlags::NORESERVE);
     let asked = bytes.checked_add(section).ok_or(Errno::NOMEM)?;
-    // SAFETY: a mapping where nothing was; then its unused ends are given back.
+    // SAFETY: the kernel picks an unused address, and only the unused ends of the new mapping are unmapped.
     unsafe {
         let start = rustix::mm::mmap_anonymous(std::ptr::null_mut(), asked, ProtFlags::empty(), flags)?;
         let base = (start as usize).next_multiple_of(section) as *mut c_void;
@@ -224,12 +227,12 @@ fn reserve(bytes: usize) -> rustix::io::Result<*mut u8> {
     }
 }
 
-/// Maps zeros over a range, or reserves it if `access` is empty.
+/// Maps zeros over a range, or only reserves it if `access` is empty.
 ///
 /// # Safety
-/// The range is ours, and nobody uses it.
+/// The range belongs to the caller's reservation, and is not in use.
 unsafe fn fixed(at: *mut u8, bytes: usize, access: ProtFlags, flags: MapFlags) -> rustix::io::Result<()> {
     let flags = flags | MapFlags::PRIVATE | MapFlags::FIXED;
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees that the range may be replaced.
     unsafe { rustix::mm::mmap_anonymous(at.cast(), bytes, access, flags) }.map(drop)
 }

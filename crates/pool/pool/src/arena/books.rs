@@ -1,4 +1,4 @@
-//! Segments that an arena holds, and the free ones among their sections.
+//! Segments that an arena holds, and the free sections in them.
 
 use super::Shares;
 use super::classes::CLASSES;
@@ -9,29 +9,30 @@ use crate::client::{Client, Error, Grantee, Segment};
 use crate::wire::{Access, Denied};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Record of an arena's segments and sections; locked by the arena.
+/// Record of an arena's segments and sections. The arena locks it.
 pub(super) struct Books {
     /// Segments, keyed by their offset in the pool.
     segments: BTreeMap<u64, Held>,
     shares: Shares,
-    /// Offsets of sections with free buffers, by class; without the section that each class currently takes from.
+    /// For each class, the offsets of its sections that have free buffers, except the section that the class currently
+    /// takes from.
     partial: [BTreeSet<u64>; CLASSES],
     /// Most sections that are leased at a time for small buffers.
     region: u32,
     held: u32,
     free: u32,
-    /// Sections that are kept free at least, once they were leased.
+    /// Most free sections that are kept instead of being returned to the manager.
     spare: u32,
 }
 
 struct Held {
     segment: Segment,
-    /// True for each section of the segment that is free.
+    /// True for each free section of the segment.
     free: Vec<bool>,
 }
 
 impl Books {
-    /// Makes empty books; `region` is the most sections that are leased at a time for small buffers.
+    /// Makes empty books. `region` is the most sections that are leased at a time for small buffers.
     pub(super) fn new(region: u32) -> Books {
         Books {
             segments: BTreeMap::new(),
@@ -44,7 +45,7 @@ impl Books {
         }
     }
 
-    /// Takes `count` adjacent free sections and returns the offset of the first, if some segment has them.
+    /// Takes `count` adjacent free sections and returns the offset of the first. Returns `None` if no segment has them.
     pub(super) fn take_sections(&mut self, count: u32) -> Option<u64> {
         if count > self.free {
             return None;
@@ -56,20 +57,22 @@ impl Books {
         Some(held.segment.extent().offset + first as u64 * SECTION)
     }
 
-    /// Takes `count` adjacent sections, from a newly leased segment if need be. The lease is larger than needed
-    /// if much is held already.
+    /// Takes `count` adjacent sections, from a newly leased segment if necessary. The lease is larger than needed if
+    /// the arena already holds many sections.
     pub(super) fn take_sections_or_lease(&mut self, count: u32, client: &Client) -> Result<u64, Error> {
         if let Some(offset) = self.take_sections(count) {
             return Ok(offset);
         }
-        // Half of the sections held, so that the number of segments grows with the logarithm of what they hold.
+        // The lease grows to half of the sections held, so that the number of segments grows only with the logarithm of
+        // their total size.
         let more = count.max((self.held / 2).min(self.region));
         let is_full = |leased: &Result<Segment, Error>| {
             matches!(leased, Err(Error::Denied(Denied::Full { .. } | Denied::Quota { .. })))
         };
         let mut leased = client.lease(more);
         if is_full(&leased) && self.spare > self.region {
-            // What is kept may be in pieces that are too short.
+            // The free sections that are kept may not be adjacent, so they are returned before the lease is tried
+            // again.
             self.give_back_above(self.region);
             leased = client.lease(more);
         }
@@ -77,8 +80,8 @@ impl Books {
             leased = client.lease(count);
         }
         let segment = leased?;
-        // A peer that cannot be told, since it is gone or reads nothing, will not find the buffers it is sent.
-        // That is its loss, and must not be ours.
+        // The grant fails if a peer is gone or does not read its messages. That peer is no longer granted segments, and
+        // will not find buffers in them; the allocation must not fail because of it.
         self.shares.retain(|(grantee, access)| grantee.grant(&segment, *access).is_ok());
         let extent = segment.extent();
         let sections = (extent.bytes / SECTION) as u32;
@@ -88,7 +91,7 @@ impl Books {
         Ok(self.take_sections(count).expect("just leased"))
     }
 
-    /// Marks sections free again, all of whose buffers are unused.
+    /// Marks sections as free. None of their buffers is in use.
     pub(super) fn give_sections(&mut self, offset: u64, count: u32) {
         let held = self.segments.range_mut(..=offset).next_back().expect("sections are of a segment").1;
         let first = ((offset - held.segment.extent().offset) / SECTION) as usize;
@@ -98,8 +101,9 @@ impl Books {
         self.free += count;
     }
 
-    /// Returns segments without used sections to the manager (DRack §4.2), as long as more sections are free than
-    /// are to be kept (a region, unless it was said otherwise) and than a quarter of those held.
+    /// Returns unused segments to the manager (DRack §4.2), as long as the free sections exceed a quarter of those held
+    /// and also exceed the number to keep. That number is a region unless [`keep_spare`](Books::keep_spare) has changed
+    /// it.
     pub(super) fn give_back_excess(&mut self) {
         self.give_back_above(self.spare);
     }
@@ -118,13 +122,14 @@ impl Books {
         }
     }
 
-    /// Keeps up to `sections` free sections for later, at least a region, and returns what exceeds that.
+    /// Sets the number of free sections to keep for later, which is at least a region, and returns the excess to the
+    /// manager.
     pub(super) fn keep_spare(&mut self, sections: u32) {
         self.spare = sections.max(self.region);
         self.give_back_excess();
     }
 
-    /// Grants a peer all segments, and those leased later.
+    /// Grants a peer all segments, including those that are leased later.
     pub(super) fn share_with(&mut self, grantee: Grantee, access: Access) -> Result<(), Error> {
         for held in self.segments.values() {
             grantee.grant(&held.segment, access)?;
@@ -139,7 +144,7 @@ impl Books {
         self.partial[class].insert(offset);
     }
 
-    /// Removes a section from those of the class that have free buffers.
+    /// Removes a section from the record of sections of the class that have free buffers.
     pub(super) fn drop_partial(&mut self, class: usize, offset: u64) {
         self.partial[class].remove(&offset);
     }
@@ -149,7 +154,7 @@ impl Books {
         self.partial[class].pop_first().map(|offset| sections.make(offset))
     }
 
-    /// Returns the bytes of all sections held.
+    /// Returns the size of all sections held, in bytes.
     pub(super) fn held_bytes(&self) -> u64 {
         self.held as u64 * SECTION
     }

@@ -1,4 +1,4 @@
-//! Cache of free buffers of one thread.
+//! Cache of free buffers, for one thread.
 
 use super::classes::{CLASSES, class_of, size_of_class};
 use super::list::Kept;
@@ -8,13 +8,13 @@ use crate::client::Error;
 
 /// Most buffers of a class that a cache keeps.
 const MOST: u64 = 64;
-/// Most bytes of buffers of a class that a cache keeps.
+/// Most bytes in buffers of a class that a cache keeps.
 const MOST_BYTES: u64 = 256 * 1024;
 
-/// Cache of a few free buffers of each size, for one thread at a time. Dropping it returns them to the arena.
+/// Cache of a few free buffers of each size, for one thread at a time. Dropping it returns the buffers to the arena.
 pub struct Cache {
     arena: Arena,
-    /// Kept buffers by class: offset in the pool, and handle of the buffer's link in its section's list.
+    /// Kept buffers by class: the buffer's offset in the pool, and a handle of its link in the list of its section.
     kept: [Vec<(u64, Kept)>; CLASSES],
 }
 
@@ -42,7 +42,7 @@ impl Cache {
         }
     }
 
-    /// Takes a buffer as [`alloc`](Cache::alloc) does, but only if the cache keeps one.
+    /// Takes a buffer as [`alloc`](Cache::alloc) does, but only if the cache keeps one of that size.
     #[inline(always)]
     pub fn take_kept(&mut self, bytes: u64) -> Option<Buffer> {
         if bytes > MOST_SMALL {
@@ -50,12 +50,12 @@ impl Cache {
         }
         let class = class_of(bytes);
         let (offset, kept) = self.kept[class].pop()?;
-        // SAFETY: the arena, which we have, keeps the lists of all its sections.
+        // SAFETY: the arena, which this cache keeps alive, has the lists of all its sections.
         unsafe { kept.give_out() };
         Some(self.arena.buffer_at(offset, size_of_class(class)))
     }
 
-    /// Gives a buffer of the cache's arena back, whichever thread took it.
+    /// Gives a buffer of the cache's arena back. Any thread may have taken it.
     ///
     /// # Panics
     /// As [`Arena::free`].
@@ -73,7 +73,7 @@ impl Cache {
         }
     }
 
-    /// Takes one buffer from the arena to return, and some more to keep.
+    /// Takes several buffers from the arena, returns one of them, and keeps the others.
     #[cold]
     fn refill(&mut self, class: usize) -> Result<Buffer, Error> {
         let Cache { arena, kept } = self;
@@ -89,7 +89,7 @@ impl Cache {
         Ok(arena.buffer_at(first.expect("one was taken"), size_of_class(class)))
     }
 
-    /// Returns the oldest kept buffers to the arena, all but `keep`.
+    /// Returns the oldest kept buffers of a class to the arena, except `keep` of them.
     #[cold]
     fn give_back(&mut self, class: usize, keep: usize) {
         let Cache { arena, kept } = self;
@@ -121,8 +121,8 @@ impl Drop for Cache {
     }
 }
 
-/// Returns the number of buffers of a class that a cache keeps: none of the classes whose buffers are larger than
-/// all it may keep.
+/// Returns the number of buffers of a class that a cache keeps. It is zero for classes whose buffers are larger than
+/// all bytes that a cache may keep.
 #[inline(always)]
 fn keeps(class: usize) -> usize {
     const KEEPS: [u8; CLASSES] = {

@@ -1,10 +1,10 @@
-//! Sizes of buffers: whole lines, four sizes per doubling, so that at most a fifth of a buffer is wasted.
+//! Sizes of buffers: whole cache lines, with four sizes per doubling, so that at most a fifth of a buffer is wasted.
 
 use crate::{LINE, SECTION};
 
 /// Number of sizes.
 pub(super) const CLASSES: usize = 52;
-/// Bytes of the largest buffer that shares a section.
+/// Size of the largest buffer that shares a section with others, in bytes.
 pub const MOST_SMALL: u64 = size_of_class(CLASSES - 1);
 
 /// Returns the smallest class whose buffers have at least `bytes` bytes; `bytes` is at most [`MOST_SMALL`].
@@ -19,7 +19,7 @@ pub(super) const fn class_of(bytes: u64) -> usize {
     (4 + doubling * 4) as usize + (above >> doubling & 3) as usize
 }
 
-/// Returns the bytes of a buffer of this class.
+/// Returns the size of a buffer of this class in bytes.
 pub(super) const fn size_of_class(class: usize) -> u64 {
     let lines = match class {
         0..4 => class as u64 + 1,

@@ -1,21 +1,20 @@
-//! Buffers over leased sections (DRack §4.2; HydraRPC §5.4): the two-tier allocator of a process.
+//! Buffers in leased sections (DRack §4.2; HydraRPC §5.4): the two-tier allocator of a process.
 //!
-//! The manager leases segments. An arena divides their sections into buffers of one size each, and caches of
-//! threads keep a few buffers of each size. Taking a buffer from a [`Cache`] touches nothing that threads share;
-//! taking one from the [`Arena`] is one compare-and-swap. Only when a section is used up, or becomes entirely
-//! free, the arena locks its books, and only when it has no free section left it asks the manager.
+//! The manager leases segments. An arena divides their sections into buffers of one size each, and the caches of
+//! threads keep a few buffers of each size. Taking a buffer from a [`Cache`] accesses no data that threads share, and
+//! taking one from the [`Arena`] costs one compare-and-swap. The arena locks its books only when a section has no free
+//! buffers left, or becomes entirely free. It sends a request to the manager only when it has no free section left.
 //!
 //! | module | idea |
 //! |---|---|
 //! | [`classes`] | sizes of buffers |
 //! | [`list`] | the free buffers of a section, lock-free |
-//! | [`section`] | one section: of buffers of one size, or the first of a large buffer |
-//! | [`table`] | all sections that the arena ever held |
-//! | [`books`] | segments held, and the free ones among their sections |
+//! | [`section`] | one section: with buffers of one size, or the first section of a large buffer |
+//! | [`table`] | all sections that the arena has ever held |
+//! | [`books`] | segments that the arena holds, and the free sections in them |
 //! | [`cache`] | free buffers that one thread keeps |
 //!
-//! Only the process that owns an arena allocates and frees in it. All data but the buffers is in its private
-//! memory.
+//! Only the process that owns an arena allocates and frees in it. All data except the buffers is in its private memory.
 
 mod books;
 mod cache;
@@ -38,7 +37,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use table::Table;
 
-/// Allocator of a process's buffers, all shared with the same peers. Clones are the same arena.
+/// Allocator of a process's buffers. All its buffers are shared with the same peers. Clones refer to the same arena.
 #[derive(Clone)]
 pub struct Arena {
     inner: Arc<Inner>,
@@ -49,20 +48,21 @@ struct Inner {
     /// Address at which the pool's address space begins.
     base: NonNull<u8>,
     sections: Arc<Table>,
-    /// Section that each class takes its buffers from; null if there is none.
+    /// Section from which each class takes its buffers; null if there is none.
     current: [AtomicPtr<Section>; CLASSES],
     books: Mutex<Books>,
 }
 
-// SAFETY: `base` is only an address; all else may be sent and shared.
+// SAFETY: `base` is only an address, and all other fields may be sent and shared.
 unsafe impl Send for Inner {}
-// SAFETY: a shared reference gives out `base` as an address only; all else may be shared.
+// SAFETY: a shared reference gives out `base` only as an address, and all other fields may be shared.
 unsafe impl Sync for Inner {}
 
-/// Bytes of the pool, aligned to lines and whole lines long, until [`Arena::free`] frees them.
+/// Bytes of the pool, which belong to the owner of the buffer until [`Arena::free`] frees them. They are aligned to
+/// cache lines, and a whole number of lines.
 ///
-/// Dropping a buffer does not free it. It may be forgotten but for its offset, and made again from that by
-/// [`Arena::buffer`]: a message to a peer carries the offset.
+/// Dropping a buffer does not free it. A program may drop the buffer and keep only its offset, for example in a message
+/// to a peer; [`Arena::buffer`] makes the buffer again from the offset.
 #[derive(Debug)]
 #[must_use = "a buffer that is dropped is not free: give it back to its arena"]
 pub struct Buffer {
@@ -73,33 +73,34 @@ pub struct Buffer {
 
 // SAFETY: a buffer is the only owner of its bytes in this process, as a box is.
 unsafe impl Send for Buffer {}
-// SAFETY: a shared reference only tells where the bytes are.
+// SAFETY: a shared reference gives only the address of the bytes.
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// Makes a buffer of bytes of no arena, under an offset that the caller chooses: for code that takes buffers
-    /// and has other memory. It is given back to its maker.
+    /// Makes a buffer of memory that belongs to no arena, for code that expects buffers. The caller chooses the
+    /// buffer's offset. The buffer must be given back to the caller, not to an arena.
     ///
     /// # Safety
-    /// The bytes are readable and writable until then, aligned to lines and whole lines long.
+    /// Until the buffer is given back, the bytes are readable and writable, aligned to lines, and a whole number of
+    /// lines.
     pub unsafe fn of_no_arena(offset: u64, at: NonNull<u8>, bytes: u64) -> Buffer {
         Buffer { offset, bytes, at }
     }
 
-    /// Returns the buffer's offset in the pool, which names it.
+    /// Returns the buffer's offset in the pool, which identifies it.
     #[inline(always)]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Returns the bytes that may be used: whole lines, at least as many as were asked for.
+    /// Returns the number of usable bytes: a whole number of lines, and at least the number that was asked for.
     #[inline(always)]
     pub fn capacity(&self) -> u64 {
         self.bytes
     }
 
-    /// Returns the address of the first byte. The bytes are readable and writable until the buffer is freed;
-    /// their contents at first are arbitrary.
+    /// Returns the address of the first byte. The bytes are readable and writable until the buffer is freed. Their
+    /// initial contents are arbitrary.
     #[inline(always)]
     pub fn as_ptr(&self) -> *mut u8 {
         self.at.as_ptr()
@@ -109,14 +110,14 @@ impl Buffer {
 /// Use of an arena's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// Bytes of the sections that the arena leased.
+    /// Size of the sections that the arena has leased, in bytes.
     pub held_bytes: u64,
-    /// Bytes of buffers in use, those in caches included.
+    /// Size of the buffers in use, in bytes, including those that caches keep.
     pub used_bytes: u64,
 }
 
 impl Client {
-    /// Makes an arena of buffers, with no section yet.
+    /// Makes an arena of buffers, which has no sections yet.
     pub fn arena(&self) -> Arena {
         Arena::new(self)
     }
@@ -142,7 +143,7 @@ impl Arena {
     /// Allocates a buffer of at least `bytes` bytes.
     ///
     /// # Errors
-    /// If the pool or the machine is full, or the manager is gone when it is needed.
+    /// If the pool or the machine has no memory left, or the manager is needed but gone.
     #[inline]
     pub fn alloc(&self, bytes: u64) -> Result<Buffer, Error> {
         self.inner.client.maker().check()?;
@@ -155,10 +156,10 @@ impl Arena {
         Ok(self.buffer_at(taken, size_of_class(class)))
     }
 
-    /// Gives a buffer back. Nobody may use its bytes afterwards, including peers.
+    /// Frees a buffer. Neither this process nor its peers may use the buffer's bytes afterwards.
     ///
     /// # Panics
-    /// If it is not this arena's, or free already.
+    /// If the buffer does not belong to this arena, or is already free.
     #[inline]
     pub fn free(&self, buffer: Buffer) {
         if !self.is_here() {
@@ -171,13 +172,13 @@ impl Arena {
         }
     }
 
-    /// Makes a buffer again from its offset, after it was taken and forgotten.
+    /// Makes a buffer again from its offset, after the buffer was taken and dropped.
     ///
     /// # Safety
-    /// The caller owns the buffer that begins there, and makes it only once.
+    /// The caller owns the buffer that begins at the offset, and makes it only once.
     ///
     /// # Panics
-    /// If no buffer of this arena begins there.
+    /// If no buffer of this arena begins at the offset.
     pub unsafe fn buffer(&self, offset: u64) -> Buffer {
         let section = self.section_of(offset);
         let bytes = match section.list.class() {
@@ -191,23 +192,24 @@ impl Arena {
         self.buffer_at(offset, bytes)
     }
 
-    /// Makes a thread's own cache of this arena's buffers.
+    /// Makes a cache of this arena's buffers, for one thread.
     pub fn cache(&self) -> Cache {
         Cache::new(self.clone())
     }
 
-    /// Lets the other side of a channel map all of this arena, now and later: each segment is granted before a
+    /// Lets the peer of a channel map all current and future segments of this arena. A new segment is granted before a
     /// buffer of it is handed out. The share ends with the channel.
     ///
     /// # Errors
-    /// If the peer is gone, does not read its messages, or was granted too many segments.
+    /// If the peer is gone, does not read its messages, or was already granted too many segments.
     pub fn share_with(&self, channel: &Channel, access: Access) -> Result<(), Error> {
         self.inner.client.maker().check()?;
         self.books().share_with(channel.grantee(), access)
     }
 
-    /// Keeps up to `bytes` of free sections for later allocations, at least a region; what exceeds that goes back to the
-    /// pool now. Memory that is used again costs no page faults, in this process and in its peers.
+    /// Sets the size of the free sections that are kept for later allocations, in bytes; it is at least a region. Free
+    /// sections beyond it are returned to the pool now. Keeping sections avoids page faults in this process and its
+    /// peers when the memory is used again.
     pub fn keep_spare(&self, bytes: u64) {
         if !self.is_here() {
             return;
@@ -221,18 +223,18 @@ impl Arena {
         Usage { held_bytes, used_bytes: self.inner.sections.used_bytes() }
     }
 
-    /// Returns whether this process made the arena, and no parent of it.
+    /// Returns whether this process made the arena, rather than a parent of this process.
     fn is_here(&self) -> bool {
         self.inner.client.maker().is_here()
     }
 
     #[inline(always)]
     fn buffer_at(&self, offset: u64, bytes: u64) -> Buffer {
-        // SAFETY: inside the space, which is one reservation.
+        // SAFETY: the address is inside the space, which is one reservation.
         Buffer { offset, bytes, at: unsafe { self.inner.base.add(offset as usize) } }
     }
 
-    /// Takes up to `most` buffers of a class, at least one.
+    /// Takes at least one and up to `most` buffers of a class.
     #[inline]
     fn take(&self, class: usize, most: u32, mut taken: impl FnMut(u64)) -> Result<(), Error> {
         loop {
@@ -246,13 +248,13 @@ impl Arena {
         }
     }
 
-    /// Finds another section for a class, whose current section has no free buffer.
+    /// Finds another section for a class whose current section has no free buffer.
     #[cold]
     fn replenish(&self, class: usize, exhausted: *mut Section) -> Result<(), Error> {
         let mut books = self.books();
         let current = &self.inner.current[class];
         if current.load(Ordering::Relaxed) != exhausted {
-            // Another thread replaced it already.
+            // Another thread has already replaced the section.
             return Ok(());
         }
         if known(exhausted)
@@ -279,7 +281,7 @@ impl Arena {
         Ok(())
     }
 
-    /// Closes sections that classes take from and of which no buffer is in use, since they are needed elsewhere.
+    /// Closes those current sections of classes that have no buffer in use, because the sections are needed elsewhere.
     fn close_unused(&self, books: &mut Books) {
         for current in &self.inner.current {
             let section = current.load(Ordering::Relaxed);
@@ -298,7 +300,7 @@ impl Arena {
         }
     }
 
-    /// Handles a section that was used up and now has a free buffer, or whose buffers are all free.
+    /// Handles a section that had no free buffer and has one now, or whose buffers are all free.
     #[cold]
     fn after_give(&self, section: &Section, class: usize) {
         let mut books = self.books();
@@ -353,15 +355,15 @@ impl Arena {
     }
 }
 
-/// Dereferences a pointer to a section of a live arena; null gives none.
+/// Dereferences a pointer to a section of a live arena; returns `None` for null.
 #[inline(always)]
 fn known<'a>(section: *mut Section) -> Option<&'a Section> {
-    // SAFETY: sections are made by the table and dropped with the arena, which the caller borrows.
+    // SAFETY: the table makes the sections and drops them with the arena, which the caller borrows.
     unsafe { section.as_ref() }
 }
 
-/// Checks that buffers are whole lines, so that no line is in two of them.
+/// Checks that buffers consist of whole lines, so that no line belongs to two buffers.
 const _: () = assert!(size_of_class(0) == LINE as u64);
 
-/// Peers that are granted an arena's segments, and their access.
+/// Peers that an arena's segments are granted to, and the access of each peer.
 type Shares = Vec<(Grantee, Access)>;

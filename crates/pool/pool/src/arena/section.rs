@@ -5,14 +5,15 @@ use super::list::{List, MOST};
 use crate::{LINE, SECTION};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// One section: closed, divided into buffers of one class, or the first of a large buffer.
+/// One section: it is closed, divided into buffers of one class, or the first section of a large buffer.
 pub(super) struct Section {
-    /// Offset in the pool at which it begins.
+    /// Offset in the pool at which the section begins.
     pub offset: u64,
     pub list: List,
-    /// 2^32 divided by the lines of a buffer, rounded up: buffer numbers are found without a division.
+    /// 2^32 divided by the number of lines of a buffer, rounded up; with it, the number of a buffer is found without a
+    /// division.
     inverse: AtomicU32,
-    /// Sections of the large buffer that begins here; zero if none does.
+    /// Number of sections of the large buffer that begins here; zero if no large buffer begins here.
     large: AtomicU64,
 }
 
@@ -26,13 +27,13 @@ impl Section {
     /// Divides a closed section into buffers of a class. The caller has locked the arena's books.
     pub(super) fn open(&self, class: usize) {
         let lines = size_of_class(class) / LINE as u64;
-        // With buffers of a single line, 2^32 does not fit in the word; 2^32 - 1 gives the same numbers but for
-        // rounding, which `number` undoes.
+        // For buffers of a single line, 2^32 does not fit in the word. With 2^32 - 1, numbers are the same except for
+        // rounding, which `number` corrects.
         self.inverse.store((1u64 << 32).div_ceil(lines).min(u32::MAX as u64) as u32, Ordering::Relaxed);
         self.list.open(class, count_of_class(class));
     }
 
-    /// Closes the section if its buffers are all free, and returns whether it did. The caller has locked the
+    /// Closes the section if all its buffers are free, and returns whether it was closed. The caller has locked the
     /// arena's books.
     pub(super) fn close(&self) -> bool {
         self.list.class().is_some_and(|class| self.list.close(count_of_class(class)))
@@ -43,7 +44,7 @@ impl Section {
         self.large.store(sections, Ordering::Relaxed);
     }
 
-    /// Returns the number of sections of the large buffer that begins here; zero for none.
+    /// Returns the number of sections of the large buffer that begins here; zero if there is none.
     pub(super) fn large(&self) -> u64 {
         self.large.load(Ordering::Relaxed)
     }
@@ -57,7 +58,7 @@ impl Section {
     /// Returns the number of the buffer that begins at an offset in this section.
     ///
     /// # Panics
-    /// If no buffer begins there.
+    /// If no buffer begins at the offset.
     #[inline(always)]
     pub(super) fn number(&self, class: usize, offset: u64) -> u16 {
         let inside = offset % SECTION;

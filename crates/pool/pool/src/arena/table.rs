@@ -1,4 +1,4 @@
-//! All sections that an arena ever held, by section number in the pool.
+//! All sections that an arena has ever held, by their section number in the pool.
 
 use super::classes::{count_of_class, size_of_class};
 use super::section::Section;
@@ -6,7 +6,8 @@ use crate::SECTION;
 use crate::client::Counter;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Table of sections. A section that was held once stays in it: late threads look at it, and find it closed.
+/// Table of sections. A section stays in the table after the arena has returned it, because a slow thread may still
+/// access it; that thread finds the section closed.
 pub(super) struct Table(Box<[AtomicPtr<Section>]>);
 
 impl Table {
@@ -15,16 +16,16 @@ impl Table {
         Table((0..sections).map(|_| AtomicPtr::default()).collect())
     }
 
-    /// Returns the section that contains an offset, if it was ever held.
+    /// Returns the section that contains an offset, if the arena has ever held it.
     #[inline(always)]
     pub(super) fn get(&self, offset: u64) -> Option<&Section> {
         let slot = self.0.get((offset / SECTION) as usize)?;
-        // SAFETY: made by `make`, and dropped with the table.
+        // SAFETY: `make` made the section, and it is dropped with the table.
         unsafe { slot.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Returns the section that begins at an offset of the pool, made now if it was never held. The caller has
-    /// locked the arena's books.
+    /// Returns the section that begins at an offset of the pool, and makes it if the arena has never held it. The
+    /// caller has locked the arena's books.
     pub(super) fn make(&self, offset: u64) -> *mut Section {
         let slot = &self.0[(offset / SECTION) as usize];
         let known = slot.load(Ordering::Relaxed);
@@ -41,7 +42,7 @@ impl Counter for Table {
     fn used_bytes(&self) -> u64 {
         let known = self.0.iter().enumerate().filter_map(|(at, _)| self.get(at as u64 * SECTION));
         let used = known.map(|section| match section.list.class() {
-            // The section may have been closed since `class` was read.
+            // The section may have been closed after `class` was read.
             Some(class) => {
                 count_of_class(class).saturating_sub(section.list.free()) as u64 * size_of_class(class)
             }
@@ -56,7 +57,7 @@ impl Drop for Table {
         for slot in &self.0 {
             let section = slot.load(Ordering::Relaxed);
             if !section.is_null() {
-                // SAFETY: made by `Box::into_raw`, and no thread has the table any more.
+                // SAFETY: `Box::into_raw` made the pointer, and no thread has the table any more.
                 drop(unsafe { Box::from_raw(section) });
             }
         }

@@ -1,4 +1,4 @@
-//! Sleeping on a word: the kernel's futex.
+//! Sleeping on a word by the kernel's futex.
 
 use crate::sync::AtomicU32;
 use rustix::thread::futex;
@@ -13,9 +13,9 @@ pub(super) fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
     let _ = futex::wait(word, futex::Flags::empty(), expected, timeout.as_ref());
 }
 
-/// Wakes all threads that sleep on the word: any process that may read it may also sleep on it, and would
-/// otherwise be woken in place of the word's owner. Returns whether any thread slept, and true if the kernel does
-/// not say.
+/// Wakes all threads that sleep on the word. It wakes all, because any process that may read the word may also sleep on
+/// it and could be woken instead of the word's owner. Returns whether any thread slept; returns true if the kernel
+/// reports an error.
 pub(super) fn wake(word: &AtomicU32) -> bool {
     const ALL: u32 = i32::MAX as u32;
     futex::wake(word, futex::Flags::empty(), ALL) != Ok(0)

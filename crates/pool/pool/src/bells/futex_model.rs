@@ -1,4 +1,4 @@
-//! Model of the kernel's futex for the model checker: all models sleep on one word, one thread at a time.
+//! Model of the kernel's futex for the model checker. All models sleep on one word, with one thread at a time.
 
 use crate::sync::{AtomicU32, Ordering};
 use loom::sync::{Condvar, Mutex};
@@ -15,10 +15,10 @@ loom::lazy_static! {
     static ref QUEUE: Queue = Queue::default();
 }
 
-/// Sleeps without a timeout: if only a timeout ends a sleep, a wake-up was lost.
+/// Sleeps without a timeout, because a sleep that only a timeout ends has lost its wakeup.
 pub(super) fn wait(word: &AtomicU32, expected: u32, _: Option<Duration>) {
     let mut waits = QUEUE.waits.lock().unwrap();
-    // The kernel, too, compares the word and begins to wait in one step.
+    // As in the kernel, comparing the word and starting to wait are one step.
     if word.load(Ordering::SeqCst) == expected {
         *waits = true;
         while *waits {
@@ -27,7 +27,7 @@ pub(super) fn wait(word: &AtomicU32, expected: u32, _: Option<Duration>) {
     }
 }
 
-/// Wakes the sleeping thread; returns whether there was one.
+/// Wakes the sleeping thread. Returns whether a thread slept.
 pub(super) fn wake(_: &AtomicU32) -> bool {
     let waited = std::mem::take(&mut *QUEUE.waits.lock().unwrap());
     QUEUE.woken.notify_all();

@@ -1,17 +1,17 @@
-//! Words to sleep on, and to wake sleepers by.
+//! Words on which threads sleep, and by which other threads wake them.
 //!
-//! A process has a page of bells. It maps it writable before anybody else has the descriptor, and then seals it:
-//! the kernel lets nobody else map it writable, so that no peer can keep another's ring from being heard. A peer
-//! sees whether a thread sleeps, and only then pays for a system call. Bells are coherent memory of one host and
-//! never go through cache control.
+//! Each process has a page of bells. It maps the page writable before any other process has the descriptor, and then
+//! seals the file. After that, the kernel lets no other process map the page writable, so no peer can suppress the
+//! rings of another peer by writing the words. A peer reads whether a thread sleeps, and makes a system call only if
+//! one does. Bells are coherent memory of one host and never go through cache control.
 //!
-//! Only the sleeper writes the word, so a ring leaves no trace in it. A ring that comes before the sleeper is
-//! quite asleep is therefore repeated until the kernel says that it woke a thread, or the word says that no
+//! Only the sleeper writes the word, so a ring leaves no trace in it. A ring may therefore come before the sleeper is
+//! fully asleep. In that case it is repeated until the kernel reports that it woke a thread, or the word shows that no
 //! thread sleeps. A peer's bell is rung for a limited time only.
 //!
-//! Any process that may read a word may sleep on it, too. So a ring wakes all sleepers. A peer that sleeps on
-//! another's word just when the owner is about to can still make a ring look as if it had been heard: sleepers
-//! therefore look again by themselves after [`LOST_RING`].
+//! Any process that may read a word may also sleep on it, so a ring wakes all sleepers. A peer can still suppress a
+//! ring: if it sleeps on the word just when the owner is about to sleep, the ring wakes that peer and seems to have
+//! worked. Therefore sleepers check again by themselves after [`LOST_RING`].
 
 mod bell;
 #[cfg_attr(loom, path = "futex_model.rs")]
@@ -26,8 +26,8 @@ use rustix::io::Errno;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-/// Longest time that a thread should sleep without looking by itself. A ring that a peer suppressed is noticed
-/// that much later. One look per second costs a thousandth of a percent of a processor.
+/// Longest time that a thread should sleep before it checks by itself for work. A ring that a peer suppressed is
+/// noticed only after this time. One check per second costs a thousandth of a percent of a processor.
 pub const LOST_RING: Duration = Duration::from_secs(1);
 
 /// Number of bells of a process.
@@ -35,26 +35,27 @@ pub const BELLS: usize = PAGE as usize / LINE;
 
 const _: () = assert!(size_of::<Bell>() == LINE && align_of::<Bell>() == LINE);
 
-/// A process's own page of bells.
+/// A process's page of bells, on which its threads sleep.
 pub struct Bells {
     page: Page,
-    /// File of the page, to hand out to peers.
+    /// File of the page, which peers receive.
     file: OwnedFd,
 }
 
-/// A peer's page of bells; `None` for a peer on another host, which looks by itself and is never rung for.
+/// A peer's page of bells. It is `None` for a peer on another host, because that peer polls and its bells are never
+/// rung from here.
 pub struct PeerBells(Option<Page>);
 
-/// Bell of all peers on other hosts: nobody sleeps on it.
+/// Stands in for the bells of all peers on other hosts. No thread sleeps on it.
 #[cfg(not(loom))]
 static FAR: Bell = Bell::new();
 
-/// A page of bells that is mapped here.
+/// A page of bells that is mapped in this process.
 struct Page(NonNull<Bell>);
 
-// SAFETY: it points to atomics in memory that stays mapped for as long as this lives.
+// SAFETY: the page points to atomics in memory that stays mapped as long as the page lives.
 unsafe impl Send for Page {}
-// SAFETY: a shared page only gives access to atomics, in memory that stays mapped for as long as it lives.
+// SAFETY: a shared page gives access only to atomics, in memory that stays mapped as long as the page lives.
 unsafe impl Sync for Page {}
 
 impl Bells {
@@ -70,7 +71,7 @@ impl Bells {
         Ok(Bells { page, file })
     }
 
-    /// Returns the file of the page, to hand out to peers.
+    /// Returns the file of the page, which is to be sent to peers.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
@@ -85,10 +86,10 @@ impl Bells {
 }
 
 impl PeerBells {
-    /// Maps the bells that a peer handed out, to ring them.
+    /// Maps the bells of a peer, so that this process can ring them.
     ///
     /// # Errors
-    /// If the file is no page of bells, or cannot be mapped.
+    /// If the file is not a page of bells, or cannot be mapped.
     pub fn new(file: BorrowedFd<'_>) -> rustix::io::Result<PeerBells> {
         if !are_bells(file) {
             return Err(Errno::INVAL);
@@ -119,21 +120,21 @@ impl PeerBells {
 impl Page {
     fn map(file: BorrowedFd<'_>, access: rustix::mm::ProtFlags) -> rustix::io::Result<Page> {
         let flags = rustix::mm::MapFlags::SHARED;
-        // SAFETY: the mapping replaces none, as the kernel picks the address.
+        // SAFETY: the kernel picks the address, so the new mapping replaces no other mapping.
         let page = unsafe { rustix::mm::mmap(std::ptr::null_mut(), PAGE as usize, access, flags, file, 0)? };
         Ok(Page(NonNull::new(page.cast()).expect("nothing is mapped at zero")))
     }
 
     fn get(&self, bell: usize) -> &Bell {
         assert!(bell < BELLS, "a process has {BELLS} bells");
-        // SAFETY: a page of bells is mapped there, and any bytes are a valid bell.
+        // SAFETY: a page of bells is mapped at the address, and any bytes are a valid bell.
         unsafe { self.0.add(bell).as_ref() }
     }
 }
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map`; references to bells do not outlive the page.
+        // SAFETY: `map` made the mapping, and references to bells do not outlive the page.
         unsafe { rustix::mm::munmap(self.0.as_ptr().cast(), PAGE as usize) }.expect("it is mapped");
     }
 }
@@ -141,7 +142,7 @@ impl Drop for Page {
 const SEALS: SealFlags =
     SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
 
-/// Returns whether a file is a page that cannot shrink, and that only its maker can write.
+/// Returns whether a file is one page that cannot shrink and that only its maker can write.
 pub fn are_bells(file: impl AsFd) -> bool {
     let sealed = rustix::fs::fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SEALS));
     sealed && rustix::fs::fstat(&file).is_ok_and(|stat| stat.st_size == PAGE as i64)
@@ -152,7 +153,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// Every ring is heard: with no time-out, a lost one would hang.
+    /// Checks that every ring is heard: without a timeout, the test would hang if a ring were lost.
     #[test]
     fn no_ring_is_lost() {
         let mine = Bells::make().expect("memory for a page");

@@ -1,11 +1,11 @@
-//! Memory of a kind that is known only when the program runs.
+//! Memory whose kind is known only at run time.
 
 use super::{Coherent, Incoherent, Model, SharedMemory, Uncached};
 use crate::sync::AtomicU64;
 
-/// One of the kinds of memory, matched at each access: a branch that is always predicted. Coherent memory, in
-/// which an access is a few instructions, comes first and is inlined; accesses to the other kinds are functions,
-/// so that code that accesses memory is not generated four times over.
+/// One of the kinds of memory. Each access matches on the kind, which costs one branch that is always predicted.
+/// Coherent memory comes first and is inlined, because an access to it takes only a few instructions. Accesses to the
+/// other kinds are function calls, so that the code of each caller is not generated four times.
 #[derive(Clone)]
 pub enum AnyMemory {
     Coherent(Coherent),
@@ -28,13 +28,13 @@ macro_rules! of_its_kind {
 impl AnyMemory {
     #[inline(never)]
     unsafe fn publish_far(&self, at: *const u8, bytes: usize) {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees the conditions of `publish`.
         of_its_kind!(self, memory => unsafe { memory.publish(at, bytes) });
     }
 
     #[inline(never)]
     unsafe fn refresh_far(&self, at: *const u8, bytes: usize) {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees the conditions of `refresh`.
         of_its_kind!(self, memory => unsafe { memory.refresh(at, bytes) });
     }
 
@@ -52,7 +52,7 @@ impl AnyMemory {
 impl SharedMemory for AnyMemory {
     #[inline(always)]
     unsafe fn publish(&self, at: *const u8, bytes: usize) {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees the conditions of `publish`.
         unsafe {
             match self {
                 AnyMemory::Coherent(memory) => memory.publish(at, bytes),
@@ -63,7 +63,7 @@ impl SharedMemory for AnyMemory {
 
     #[inline(always)]
     unsafe fn refresh(&self, at: *const u8, bytes: usize) {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees the conditions of `refresh`.
         unsafe {
             match self {
                 AnyMemory::Coherent(memory) => memory.refresh(at, bytes),
@@ -88,7 +88,7 @@ impl SharedMemory for AnyMemory {
         }
     }
 
-    /// Passes the hint on to coherent memory; the other kinds have no use for it.
+    /// Passes the hint to coherent memory. The other kinds ignore it.
     #[inline(always)]
     fn claim(&self, line: *const u8) {
         if let AnyMemory::Coherent(memory) = self {
@@ -105,7 +105,7 @@ impl SharedMemory for AnyMemory {
 
     #[inline]
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees the conditions of `write`.
         of_its_kind!(self, memory => unsafe { memory.write(to, bytes) });
     }
 }

@@ -1,15 +1,16 @@
-//! Memory in which every host sees every store: memory of one host, kept coherent by hardware, or never cached.
+//! Memory in which every host sees every store: memory of one host, memory that hardware keeps coherent, or memory that
+//! is never cached.
 
 use super::{LINE, SharedMemory, lines};
 use crate::sync::{AtomicU64, Ordering, fence};
 use hints::{claim, fetch, push_out};
 use std::ptr;
 
-/// Memory whose copies hardware keeps coherent: plain atomics suffice.
+/// Memory whose cached copies are kept coherent by hardware, so that plain atomics suffice.
 ///
-/// Published data is about to be read by another core. A few lines are therefore pushed out to the cache that
-/// cores share (`cldemote`, a hint that processors without it ignore), which saves the reader a snoop: a round
-/// trip of two small messages takes 314 ns instead of 450 on the machine where both were measured.
+/// Another core is about to read published data. Therefore a few lines are pushed out to the cache that cores share
+/// (`cldemote`, a hint that processors without it ignore), which saves the reader a snoop. For example, a round trip of
+/// two small messages takes 314 ns instead of 450 on the machine where the two variants were measured.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Coherent;
 
@@ -24,7 +25,7 @@ impl SharedMemory for Coherent {
         }
     }
 
-    /// Prefetches the range: nothing else has to be done.
+    /// Prefetches the range, as coherent memory needs no refresh.
     #[inline(always)]
     unsafe fn refresh(&self, at: *const u8, bytes: usize) {
         if bytes <= PUSHED {
@@ -35,7 +36,7 @@ impl SharedMemory for Coherent {
         }
     }
 
-    /// Acquires what the partner released in [`store`](SharedMemory::store).
+    /// Acquires the data that another thread released in [`store`](SharedMemory::store).
     #[inline(always)]
     fn load(&self, entry: &AtomicU64) -> u64 {
         entry.load(Ordering::Acquire)
@@ -58,7 +59,7 @@ impl SharedMemory for Coherent {
     }
 }
 
-/// Most bytes that are pushed out or prefetched: for more, hints cost more than they save.
+/// Most bytes that are pushed out or prefetched. For larger ranges, the hints cost more than they save.
 const PUSHED: usize = 1024;
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -66,47 +67,47 @@ mod hints {
     use std::arch::asm;
 
     #[inline(always)]
-    /// Moves a line to the cache that cores share: a hint.
+    /// Moves a line to the cache that cores share; only a hint.
     pub(super) fn push_out(line: *const u8) {
-        // SAFETY: a hint, which changes no contents and never faults.
+        // SAFETY: the instruction is a hint, which changes no contents and never faults.
         unsafe { asm!("cldemote [{}]", in(reg) line, options(nostack, preserves_flags)) };
     }
 
     #[inline(always)]
-    /// Prefetches a line for reading: a hint.
+    /// Prefetches a line for reading; only a hint.
     pub(super) fn fetch(line: *const u8) {
-        // SAFETY: a hint, which changes nothing and never faults.
+        // SAFETY: the instruction is a hint, which changes no contents and never faults.
         unsafe { asm!("prefetcht0 [{}]", in(reg) line, options(nostack, preserves_flags, readonly)) };
     }
 
     #[inline(always)]
-    /// Prefetches a line for writing: a hint.
+    /// Prefetches a line for writing; only a hint.
     pub(super) fn claim(line: *const u8) {
-        // SAFETY: a hint, which changes no contents and never faults; processors without it execute it as a
-        // no-op.
+        // SAFETY: the instruction is a hint, which changes no contents and never faults. Processors without it execute
+        // it as a no-op.
         unsafe { asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly)) };
     }
 }
 
 #[cfg(any(not(target_arch = "x86_64"), miri))]
 mod hints {
-    /// Does nothing: there is no such hint here.
+    /// Does nothing, because this processor has no such hint.
     pub fn push_out(_: *const u8) {}
-    /// Does nothing: there is no such hint here.
+    /// Does nothing, because this processor has no such hint.
     pub fn fetch(_: *const u8) {}
-    /// Does nothing: there is no such hint here.
+    /// Does nothing, because this processor has no such hint.
     pub fn claim(_: *const u8) {}
 }
 
-/// Memory whose mapping is uncachable or write-combining, by MTRR (HydraRPC §5.2) or page attributes: there are
-/// no cached copies, but stores may wait in buffers of the processor.
+/// Memory whose mapping is uncachable or write-combining, by MTRR (HydraRPC §5.2) or page attributes. No cache has
+/// copies of it, but stores may wait in buffers of the processor.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Uncached;
 
 impl SharedMemory for Uncached {
     #[inline(always)]
     unsafe fn publish(&self, _: *const u8, _: usize) {
-        // Orders write-combined stores too, which a release store does not.
+        // A full fence is needed because, unlike a release store, it also orders write-combined stores.
         fence(Ordering::SeqCst);
     }
 

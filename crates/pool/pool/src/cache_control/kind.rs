@@ -37,7 +37,7 @@ impl std::str::FromStr for MemoryKind {
     }
 }
 
-/// Error for a name that is no [`MemoryKind`], with a hint at the nearest one.
+/// Error for a name that is not a [`MemoryKind`], with the nearest valid name as a hint.
 #[derive(Debug, thiserror::Error)]
 #[error("unknown kind of memory access{0}")]
 pub struct UnknownMode(String);

@@ -1,28 +1,28 @@
-//! Access to lines that other hosts write or read: the only place through which shared structures reach them.
+//! Access to cache lines that other hosts write or read. Shared structures access such lines only through this module.
 //!
-//! Memory that hosts share need not be cache-coherent (HydraRPC §5.2): a host's stores may stay in its cache, and
-//! its loads may return old copies. [`SharedMemory`] names what has to be done about that, and each kind of memory does
-//! it:
+//! Memory that hosts share need not be cache-coherent (HydraRPC §5.2): a host's stores may stay in its cache, and its
+//! loads may return old copies. [`SharedMemory`] defines the operations that this requires, and each kind of memory
+//! implements them:
 //!
-//! | kind | what it is for | cost |
+//! | kind | use | cost |
 //! |---|---|---|
-//! | [`Coherent`] | processes of one host; hosts whose hardware keeps shared memory coherent | as plain atomics |
-//! | [`Incoherent`] | cached mappings of memory that other hosts write: lines are written back and dropped | a memory access a line |
+//! | [`Coherent`] | processes of one host; hosts whose hardware keeps shared memory coherent | that of plain atomics |
+//! | [`Incoherent`] | cached mappings of memory that other hosts write: lines are written back and dropped | a memory access per line |
 //! | [`Uncached`] | mappings that no cache keeps (MTRR, page attributes) | fences |
-//! | [`Model`] | tests: every host has its own stale copies, and loses or writes back lines at random | |
+//! | [`Model`] | tests: each host has separate, stale copies, and loses or writes back lines at random | |
 //!
-//! Code is generic over `SharedMemory`, so that the coherent instance costs nothing; [`MemoryKind`] names the kinds
-//! where they are chosen at run time.
+//! Code is generic over `SharedMemory`, so that the coherent instance costs nothing. [`MemoryKind`] names the kinds for
+//! code that chooses one at run time.
 //!
 //! # Rules
 //!
-//! These hold for all shared structures, in all modes:
+//! These rules apply to all shared structures, for all kinds of memory:
 //!
-//! - **A line has one writer.** Other hosts only read it. Writing back a line writes all 64 bytes of it, and so
-//!   undoes what another host wrote in the same line. Buffers are therefore aligned to lines and whole lines
-//!   long.
+//! - **A line has one writer.** Other hosts only read the line. Writing a line back writes all its 64 bytes, and would
+//!   therefore overwrite data that another host wrote in the same line. For this reason, buffers are aligned to lines
+//!   and consist of whole lines.
 //! - **No atomic read-modify-write between hosts.** It would happen in a cache, where other hosts do not see it.
-//! - **Write, then publish; refresh, then read.** Data goes before the entry that names it:
+//! - **Write, then publish; refresh, then read.** The data must be published before the entry that names it:
 //!   ```text
 //!   writer: write data, publish(data), store(entry)
 //!   reader: load(entry), refresh(data), read data
@@ -43,7 +43,7 @@ pub use model::{Device, DeviceView, Model};
 
 use crate::sync::AtomicU64;
 
-/// Bytes of a cache line: the unit that is written back, dropped, and owned.
+/// Size of a cache line in bytes. A line is the unit that is written back, dropped, and owned by one writer.
 pub const LINE: usize = 64;
 
 /// Rounds a number of bytes up to whole lines.
@@ -55,29 +55,29 @@ pub const fn whole_lines(bytes: usize) -> usize {
 ///
 /// Ranges passed to these methods are widened to whole lines.
 pub trait SharedMemory: Clone + Send + Sync + 'static {
-    /// Makes what this host wrote to the range visible to others, before anything it stores afterwards.
+    /// Makes this host's stores to the range visible to other hosts, before any store that this host makes afterwards.
     ///
     /// # Safety
     /// All lines of the range are mapped, and no other host writes them.
     unsafe fn publish(&self, at: *const u8, bytes: usize);
 
-    /// Makes the loads that follow see what others published to the range before now.
+    /// Makes later loads of this host see the data that other hosts have published to the range.
     ///
     /// # Safety
     /// All lines of the range are mapped. This host has no unpublished stores in them.
     unsafe fn refresh(&self, at: *const u8, bytes: usize);
 
-    /// Loads an entry that another host may have stored. Data published before the entry was stored can be read
-    /// once it is refreshed.
+    /// Loads an entry that another host may have stored. Data that was published before the entry was stored can be
+    /// read after it is refreshed.
     fn load(&self, entry: &AtomicU64) -> u64;
 
-    /// Stores an entry and makes it visible, after all that was published before.
+    /// Stores an entry and makes it visible to other hosts, after all data that was published before.
     fn store(&self, entry: &AtomicU64, value: u64);
 
-    /// Prefetches a line that this host is about to write: a hint.
+    /// Prefetches a line that this host is about to write; only a hint.
     fn claim(&self, _line: *const u8) {}
 
-    /// Prefetches a line that this host is about to read: a hint.
+    /// Prefetches a line that this host is about to read; only a hint.
     fn expect(&self, _line: *const u8) {}
 
     /// Copies bytes into shared memory and publishes them. Unlike writing in place, this may bypass the cache.
@@ -85,7 +85,7 @@ pub trait SharedMemory: Clone + Send + Sync + 'static {
     /// # Safety
     /// As [`publish`](SharedMemory::publish); and the target is writable.
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) {
-        // SAFETY: the caller has the target mapped writable, and nobody else writes it.
+        // SAFETY: the caller guarantees that the target is mapped writable and that no other host writes it.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
             self.publish(to, bytes.len());

@@ -1,12 +1,14 @@
-//! Incoherent memory for tests: every host has its own copies, which stay stale.
+//! Incoherent memory for tests: every host has separate copies, which stay stale.
 //!
-//! A host loads and stores in memory of its own, its *cache*; the *device* is what hosts share. A whole line is
-//! copied from one to the other when it is published or refreshed. Besides, at random by seed, lines are written
-//! back that were not published (an eviction), and fetched again that were not refreshed (a prefetch). Stores
-//! that are neither published nor evicted are never seen by others, and lost with their host.
+//! A host loads and stores in private memory, its *cache*; the *device* is the memory that hosts share. Publishing or
+//! refreshing a line copies the whole line between the two. In addition, lines that were not published are written back
+//! at random (an eviction), and lines that were not refreshed are fetched at random (a prefetch); a seed determines
+//! these events. Other hosts never see stores that are neither published nor evicted, and such stores are lost with
+//! their host.
 //!
-//! So a protocol fails here if it forgets to publish or refresh, if two hosts write one line, if it relies on a
-//! line staying as it was refreshed, or on a line not being seen before it was published.
+//! Therefore a protocol fails in this model if it forgets to publish or refresh, or if two hosts write one line. It
+//! also fails if it assumes that a line stays unchanged after a refresh, or that a line remains invisible until it is
+//! published.
 
 use super::{LINE, SharedMemory, lines};
 use crate::sync::{AtomicU64, Ordering};
@@ -15,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use unrack_basis::{PAGE, SplitMix64};
 
 const WORDS: usize = LINE / 8;
-/// Number of recently used lines, among and around which random events happen.
+/// Number of recently used lines. Random events happen to these lines and to others on the same pages.
 const RECENT: usize = 32;
 
 type Line = [u64; WORDS];
@@ -37,7 +39,7 @@ struct State {
     random: SplitMix64,
     /// Contents of each line when cache and device last agreed; zeros if they never did.
     clean: HashMap<usize, Line>,
-    /// Lines that were used recently, in no order.
+    /// Lines that were used recently, in no particular order.
     recent: Vec<usize>,
 }
 
@@ -45,8 +47,8 @@ impl Model {
     /// Makes a host whose random events depend on `seed`.
     ///
     /// # Safety
-    /// Both pointers lead to `bytes` bytes and stay valid while this or a clone of it is used. `cache` is the
-    /// host's own and began as zeros. Parts may be unmapped as long as they are not used.
+    /// Each pointer leads to `bytes` bytes and stays valid while this model or a clone of it is used. The memory at
+    /// `cache` belongs to this host alone, and was zero at first. Parts may be unmapped as long as they are not used.
     pub unsafe fn new(cache: *mut u8, device: *mut u8, bytes: usize, seed: u64) -> Model {
         assert!((cache as usize | device as usize).is_multiple_of(LINE));
         let state = State { random: SplitMix64::new(seed), clean: HashMap::new(), recent: Vec::new() };
@@ -58,7 +60,7 @@ impl Model {
         }))
     }
 
-    /// Stops the host: all that it did not publish is gone.
+    /// Stops the host, so that all stores that it did not publish are lost.
     pub fn power_off(&self) {
         let host = &self.0;
         let mut state = host.state();
@@ -71,7 +73,7 @@ impl Model {
         }
     }
 
-    /// Forgets a range that is about to be unmapped.
+    /// Removes the records of a range that is about to be unmapped.
     pub fn forget(&self, at: *const u8, bytes: usize) {
         let range = self.0.lines(at, bytes);
         let mut state = self.0.state();
@@ -85,7 +87,8 @@ impl SharedMemory for Model {
         let host = &self.0;
         let mut state = host.state();
         for line in host.lines(at, bytes) {
-            // Written even if its contents are unchanged: the host may have stored what the line held before.
+            // The line is written even if its contents are unchanged, because the host may have stored the same
+            // contents as before.
             host.write(&mut state, line);
             state.used(line);
         }
@@ -105,7 +108,7 @@ impl SharedMemory for Model {
     }
 
     fn load(&self, entry: &AtomicU64) -> u64 {
-        // SAFETY: a reference is mapped; one outside of the model is refused there.
+        // SAFETY: a reference is mapped, and `refresh` refuses an address outside the model.
         unsafe { self.refresh(std::ptr::from_ref(entry).cast(), 8) };
         entry.load(Ordering::Acquire)
     }
@@ -113,7 +116,7 @@ impl SharedMemory for Model {
     fn store(&self, entry: &AtomicU64, value: u64) {
         self.0.happen(&mut self.0.state());
         entry.store(value, Ordering::Release);
-        // SAFETY: a reference is mapped; one outside of the model is refused there.
+        // SAFETY: a reference is mapped, and `publish` refuses an address outside the model.
         unsafe { self.publish(std::ptr::from_ref(entry).cast(), 8) };
     }
 }
@@ -134,8 +137,8 @@ impl Host {
     }
 
     fn words(&self, base: usize, line: usize) -> &[AtomicU64; WORDS] {
-        // SAFETY: `new` has the base valid for as long as we live; lines come from `lines`, whose callers say
-        // that they are mapped, or share a page with one that did. Atomics may be shared.
+        // SAFETY: by the contract of `new`, the base is valid as long as this host. Lines come from `lines`, whose
+        // callers guarantee that they are mapped, or share a page with such a line. Atomics may be shared.
         unsafe { &*((base + line * LINE) as *const [AtomicU64; WORDS]) }
     }
 
@@ -147,7 +150,7 @@ impl Host {
         self.words(self.device, line)
     }
 
-    /// Writes the whole line back if the host changed it.
+    /// Writes the whole line back if the host has changed it.
     fn write_back(&self, state: &mut State, line: usize) {
         let clean = state.clean.get(&line).copied().unwrap_or_default();
         if self.now(line) != clean {
@@ -163,12 +166,12 @@ impl Host {
         state.clean.insert(line, now);
     }
 
-    /// Returns the line as the host sees it.
+    /// Returns the contents of a line as the host sees them.
     fn now(&self, line: usize) -> Line {
         std::array::from_fn(|word| self.cached(line)[word].load(Ordering::Acquire))
     }
 
-    /// Copies the device's line to the cache, but for words that a thread of this host is storing to.
+    /// Copies a line from the device to the cache, except words that a thread of this host is storing to.
     fn fetch(&self, state: &mut State, line: usize) {
         let clean = state.clean.entry(line).or_default();
         for (word, clean) in clean.iter_mut().enumerate() {
@@ -180,7 +183,7 @@ impl Host {
         }
     }
 
-    /// Has the cache do something by itself: evict a line, dirty or not, or fetch a clean one.
+    /// Makes a random event of the cache happen: it evicts a line, dirty or clean, or fetches it again.
     fn happen(&self, state: &mut State) {
         const PAGE_LINES: usize = PAGE / LINE;
         let drawn = state.random.next_u64();
@@ -188,7 +191,7 @@ impl Host {
             return;
         }
         let near = state.recent[(drawn >> 8) as usize % state.recent.len()];
-        // Half of the time another line of the page: perhaps one that was written and not yet published.
+        // In half of the cases, another line of the page is chosen, which may have been written and not published yet.
         let line = match drawn >> 1 & 1 {
             0 => near,
             _ => near / PAGE_LINES * PAGE_LINES + (drawn >> 32) as usize % PAGE_LINES,
@@ -219,7 +222,7 @@ pub struct Device {
     memory: Arc<Zeros>,
 }
 
-/// View of a host on a [`Device`].
+/// One host's view of a [`Device`].
 pub struct DeviceView {
     pub memory: Model,
     cache: Zeros,
@@ -236,22 +239,22 @@ impl Device {
     /// Adds a host, with an empty cache.
     pub fn host(&self, seed: u64) -> DeviceView {
         let cache = Zeros::new(self.bytes);
-        // SAFETY: the view keeps both; clones of its model are used by tests while it lives.
+        // SAFETY: the view keeps the cache and the device, and tests use clones of its model only while the view lives.
         let memory = unsafe { Model::new(cache.base(), self.memory.base(), self.bytes, seed) };
         DeviceView { memory, cache, _device: self.memory.clone() }
     }
 }
 
 impl DeviceView {
-    /// Returns the address at which this host finds the first byte of the device.
+    /// Returns the address of the device's first byte in this host.
     pub fn base(&self) -> *mut u8 {
         self.cache.base()
     }
 
-    /// Returns the entry at a byte offset, a multiple of 8.
+    /// Returns the entry at a byte offset, which must be a multiple of 8.
     pub fn entry(&self, offset: usize) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8) && offset < self.cache.0.len() * LINE);
-        // SAFETY: inside the view's memory, aligned; atomics may be shared.
+        // SAFETY: the entry is inside the view's memory and aligned. Atomics may be shared.
         unsafe { &*(self.base().add(offset) as *const AtomicU64) }
     }
 }

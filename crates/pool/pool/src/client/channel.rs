@@ -1,5 +1,5 @@
-//! One side of a channel: its queue area, the peer's bells, the segments that the peer granted, and the peer's
-//! end.
+//! One side of a channel: its queue area, the peer's bells, the segments that the peer granted, and whether the peer is
+//! gone.
 
 use super::channel_link::ChannelLink;
 use super::error::Error;
@@ -11,11 +11,12 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// One side of a channel. Dropping it unmaps all that came by it, and tells the peer.
+/// One side of a channel. Dropping it unmaps everything that was received by the channel, and notifies the peer.
 ///
-/// [`queues`](Channel::queues) is memory that only these two processes have. [`resolve`](Channel::resolve) finds
-/// the memory that a peer's offset names, and knows only segments that *this* peer granted. Pointers from both
-/// are valid until the channel is dropped, whatever the peer does; the contents are untrusted input.
+/// [`queues`](Channel::queues) is memory that only the two processes of the channel can access.
+/// [`resolve`](Channel::resolve) finds the memory at an offset that the peer sent, and accepts only segments that
+/// *this* peer granted. Pointers into the queue area and into granted segments are valid until the channel is dropped,
+/// whatever the peer does. The contents are untrusted input.
 pub struct Channel {
     client: Arc<Inner>,
     link: Arc<ChannelLink>,
@@ -31,48 +32,50 @@ impl Channel {
         self.link.id
     }
 
-    /// Returns the process at the other side, as the kernel and the manager know it.
+    /// Returns the process at the other side, as described by the kernel and the manager.
     pub fn peer(&self) -> &PeerProcess {
         &self.link.peer
     }
 
-    /// Returns the queue area's place in the pool.
+    /// Returns the place of the queue area in the pool.
     pub fn queues(&self) -> Extent {
         self.link.queues
     }
 
-    /// Returns the address of the queue area. The area is whole pages, zeros at first, and both sides may write
-    /// all of it.
+    /// Returns the address of the queue area. The area consists of whole pages, which are zero at first, and each side
+    /// may write all of it.
     pub fn queue_base(&self) -> NonNull<u8> {
         NonNull::new(self.client.link.space().pointer(self.link.queues.offset)).expect("no space is at zero")
     }
 
-    /// Returns the peer's bell, to ring when there is something for the peer to find.
+    /// Returns the peer's bell; the caller rings it after it has written something for the peer to find.
     pub fn peer_bell(&self) -> PeerBell<'_> {
         self.link.bells.get(self.link.peer_bell)
     }
 
-    /// Returns whether the peer can be woken. One on another host can if both hosts have doorbells; otherwise whoever
-    /// waits for such a peer has to look by itself.
+    /// Returns whether the peer can be woken. A peer on another host can be woken only if both hosts have doorbells;
+    /// otherwise the waiting peer must poll.
     pub fn rings(&self) -> bool {
         self.link.rings
     }
 
-    /// Wakes the peer's thread that sleeps on its bell for this channel, on another host, by way of the managers. Returns
-    /// false if this host's manager takes no messages now.
+    /// Wakes the thread of a peer on another host that sleeps on its bell for this channel. The wakeup passes through
+    /// the managers of both hosts. Returns false if this host's manager accepts no messages at the moment.
     #[must_use = "a peer that was not woken finds nothing"]
     pub fn ring_far(&self) -> bool {
         self.client.link.ring_far(self.link.id)
     }
 
-    /// Returns why the other side is gone, or `None`. Its segments stay mapped, and nobody writes them.
+    /// Returns why the peer is gone, or `None`. The segments of a peer that is gone stay mapped, and no process writes
+    /// them.
     pub fn gone(&self) -> Option<Cause> {
         self.link.gone()
     }
 
-    /// Returns the address in this process of a peer's buffer, if one segment that this peer granted by this
-    /// channel for this access contains all of it. The segment may have just been granted: for an unknown offset,
-    /// this waits once for all that the manager has sent.
+    /// Returns the address, in this process, of a buffer that the peer names by its offset. One segment that this peer
+    /// granted by this channel for this access must contain the whole buffer; otherwise the function returns `None`.
+    /// Because the segment may have just been granted, an unknown offset makes the function wait once until all
+    /// messages that the manager has sent so far are read.
     #[inline]
     pub fn resolve(&self, offset: u64, bytes: u64, access: Access) -> Option<NonNull<u8>> {
         if !self.link.has(offset, bytes, access) && !self.catch_up(offset, bytes, access) {
@@ -81,25 +84,26 @@ impl Channel {
         NonNull::new(self.client.link.space().pointer(offset))
     }
 
-    /// Returns the address as [`resolve`](Channel::resolve) does, without waiting: a segment that was just
-    /// granted may not be known yet.
+    /// Returns the address as [`resolve`](Channel::resolve) does, but without waiting; therefore a segment that was
+    /// just granted may still be unknown.
     #[inline]
     pub fn known(&self, offset: u64, bytes: u64, access: Access) -> Option<NonNull<u8>> {
         let known = self.link.has(offset, bytes, access);
         known.then(|| NonNull::new(self.client.link.space().pointer(offset)).expect("no space is at zero"))
     }
 
-    /// Has segments that their owner withdraws unmapped, as soon as nothing in them is [pinned](Channel::pin). Without
-    /// this call they stay mapped, and count for their owner, until the channel is dropped.
+    /// Makes the channel unmap a segment that its owner withdrew as soon as no part of it is [pinned](Channel::pin).
+    /// Without this call, withdrawn segments stay mapped, and count against the owner's quota, until the channel is
+    /// dropped.
     ///
     /// # Safety
-    /// From now on, pointers into segments that came by this channel are used only while they are pinned.
+    /// From now on, the caller uses pointers into segments that came by this channel only while they are pinned.
     pub unsafe fn unmap_withdrawn(&self) {
         self.link.unmaps_withdrawn.store(true, Ordering::Release);
     }
 
-    /// Returns the address of a peer's buffer as [`resolve`](Channel::resolve) does, and keeps it mapped until the pin is
-    /// dropped, or the channel is.
+    /// Returns the address of a peer's buffer as [`resolve`](Channel::resolve) does, and keeps the buffer mapped until
+    /// the pin or the channel is dropped.
     pub fn pin(&self, offset: u64, bytes: u64, access: Access) -> Option<(NonNull<u8>, Pin)> {
         self.client.link.maker().check().ok()?;
         let pinned = || self.link.pin(offset, bytes, access);
@@ -112,8 +116,9 @@ impl Channel {
         NonNull::new(self.client.link.space().pointer(offset)).map(|at| (at, pin))
     }
 
-    /// Waits until earlier messages of the manager were read. The peer's grant was sent before its offset, so it
-    /// is read before the manager's reply.
+    /// Waits until all earlier messages of the manager are read, and then returns whether the buffer is known. The
+    /// manager sent the grant before the peer could send the offset, so the grant is read before the reply to this
+    /// request.
     #[cold]
     fn catch_up(&self, offset: u64, bytes: u64, access: Access) -> bool {
         if self.gone().is_some() || self.client.ask(Request::Sync).is_err() {
@@ -122,13 +127,14 @@ impl Channel {
         self.link.has(offset, bytes, access)
     }
 
-    /// Lets the peer map a segment of this process, before this returns.
+    /// Lets the peer map a segment of this process. When this function returns, [`resolve`](Channel::resolve) at the
+    /// peer finds the segment.
     ///
-    /// A segment granted for reading can never be granted for writing, to anybody. A peer that cannot map it,
-    /// since it has no descriptors or memory left, gives the channel up ([`Cause::CannotMap`]).
+    /// A segment that was granted for reading can never be granted for writing, to any peer. A peer that cannot map the
+    /// segment because it has no descriptors or memory left gives the channel up ([`Cause::CannotMap`]).
     ///
     /// # Errors
-    /// If the peer is gone or does not read its messages, or was granted too many segments.
+    /// If the peer is gone, does not read its messages, or was already granted too many segments.
     pub fn grant(&self, segment: &Segment, access: Access) -> Result<(), Error> {
         self.grantee().grant(segment, access)
     }
@@ -142,12 +148,14 @@ impl Drop for Channel {
     fn drop(&mut self) {
         let link = &self.client.link;
         link.remove_channel(&self.link);
-        // Waits for the reply: once a program has dropped a channel, others can have its memory.
+        // Waits for the manager's reply because other processes must be able to lease this memory as soon as the
+        // channel is dropped.
         link.give_up(Request::Close { channel: self.id() });
     }
 }
 
-/// Part of a peer's segment that is in use. Dropping it lets the segment be unmapped, once it was withdrawn.
+/// Part of a peer's segment that is in use. Once the owner has withdrawn the segment, it is unmapped when its last pin
+/// is dropped.
 pub struct Pin {
     client: Arc<Inner>,
     link: Arc<ChannelLink>,
@@ -165,20 +173,20 @@ impl Drop for Pin {
     }
 }
 
-/// The other side of a channel, to which segments are granted while the channel exists.
+/// The peer of a channel, as the receiver of grants while the channel exists.
 pub(crate) struct Grantee {
     client: Arc<Inner>,
     link: Arc<ChannelLink>,
 }
 
 impl Grantee {
-    /// Grants the other side a segment.
+    /// Grants a segment to the peer.
     pub(crate) fn grant(&self, segment: &Segment, access: Access) -> Result<(), Error> {
         let request = Request::Grant { channel: self.link.id, offset: segment.extent().offset, access };
         self.client.ask(request).map(drop)
     }
 
-    /// Returns whether the other side is gone.
+    /// Returns whether the peer is gone.
     pub(crate) fn is_gone(&self) -> bool {
         self.link.gone().is_some()
     }

@@ -1,4 +1,4 @@
-//! State of a channel that the reading thread changes and the channel's user reads.
+//! State of a channel: the thread that reads the manager's messages writes it, and the user of the channel reads it.
 
 use crate::bells::PeerBells;
 use crate::space::Space;
@@ -8,17 +8,17 @@ use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Most segments that one side of a channel grants the other (equal to the manager's limit).
+/// Most segments that one side of a channel may grant to the other (equal to the manager's limit).
 const MOST_GRANTED: usize = 256;
 
-/// Greeting that one side sends the other when a channel is opened.
+/// Greeting that one side of a channel sends to the other when the channel is opened.
 #[derive(Debug)]
 pub struct Greeting {
     pub bytes: Vec<u8>,
     pub passed: Vec<OwnedFd>,
 }
 
-/// State of a channel that the reading thread and the channel's user share.
+/// State of a channel, shared by the thread that reads the manager's messages and the user of the channel.
 pub(super) struct ChannelLink {
     pub(super) id: ChannelId,
     pub(super) peer: PeerProcess,
@@ -30,26 +30,28 @@ pub(super) struct ChannelLink {
     own_bell: AtomicU32,
     gone: AtomicU32,
     granted: Box<[Granted]>,
-    /// Number of entries of `granted` that were ever used.
+    /// Number of entries of `granted` that have ever been used.
     count: AtomicU32,
     /// Index of the entry in which an offset was last found.
     last: AtomicU32,
-    /// True once all is unmapped. Locked while a segment is mapped, so that none is mapped after that, and while one is
-    /// pinned, unpinned or withdrawn.
+    /// True once everything that was received by the channel is unmapped. The lock is held while a segment is mapped,
+    /// so that no segment is mapped after that point, and while a segment is pinned, unpinned or withdrawn.
     unmapped: Mutex<bool>,
-    /// True if segments that are withdrawn are unmapped as soon as nothing in them is pinned.
+    /// True if a withdrawn segment must be unmapped as soon as no part of it is pinned.
     pub(super) unmaps_withdrawn: AtomicBool,
 }
 
-/// A granted segment: written by the reading thread, `end` last. Empty after it was withdrawn.
+/// A granted segment. The thread that reads the manager's messages writes it, with `end` last; a withdrawn segment has
+/// an `end` of zero.
 #[derive(Default)]
 struct Granted {
     start: AtomicU64,
-    /// End of the segment, a whole page; the lowest bit is set if it may be written.
+    /// End of the segment, a multiple of the page size. The lowest bit is set if this side may write the segment.
     end: AtomicU64,
-    /// End of the mapping, which stays after the segment was withdrawn; zero once it is unmapped, and the entry free.
+    /// End of the mapping. It remains after the segment was withdrawn, and becomes zero when the segment is unmapped;
+    /// then the entry is free.
     mapped: AtomicU64,
-    /// Number of pins in it.
+    /// Number of pins in the segment.
     pins: AtomicU32,
 }
 
@@ -60,11 +62,13 @@ impl ChannelLink {
         opened: OpenedChannel,
         mut beside: Vec<OwnedFd>,
     ) -> rustix::io::Result<(ChannelLink, Greeting)> {
-        // Descriptors of the queue area, unless it is in a device, and of the bells, unless they are on another host.
+        // The manager sends a descriptor of the queue area unless the area is in a device, and one of the bells unless
+        // the peer is on another host.
         let is_far = opened.peer.is_far();
         let own = usize::from(!space.is_whole()) + usize::from(!is_far);
         if beside.len() < own {
-            // The manager sends them, so this process can have no more descriptors.
+            // The manager did send the descriptors, so a missing one means that this process has reached its limit of
+            // open descriptors.
             return Err(Errno::MFILE);
         }
         let passed = beside.split_off(own);
@@ -116,30 +120,30 @@ impl ChannelLink {
         cause_of(self.gone.load(Ordering::Acquire))
     }
 
-    /// Records why the peer is gone. The first cause counts: a peer that gives a channel up closes it later.
+    /// Records why the peer is gone. The first cause is kept because a peer that gives a channel up closes it later.
     pub(super) fn note_gone(&self, cause: Cause) {
         let _ = self.gone.compare_exchange(0, word_of(cause), Ordering::Release, Ordering::Relaxed);
     }
 
-    /// Returns whether another segment fits; the manager does not grant more than that.
+    /// Returns whether there is room for another granted segment. The manager never grants more than fit.
     fn has_room(&self) -> bool {
         (self.count.load(Ordering::Relaxed) as usize) < MOST_GRANTED || self.free_entry().is_some()
     }
 
-    /// Returns the index of an entry whose segment was unmapped.
+    /// Returns the index of an entry whose segment has been unmapped.
     fn free_entry(&self) -> Option<usize> {
         self.used().iter().position(|granted| granted.mapped.load(Ordering::Relaxed) == 0)
     }
 
-    /// Returns whether a segment was granted already, and this is a repetition.
+    /// Returns whether a segment is mapped already, because the manager repeats a grant.
     fn knows(&self, segment: Extent) -> bool {
         self.used().iter().any(|granted| granted.mapped.load(Ordering::Relaxed) == segment.end())
     }
 
-    /// Maps a segment that the peer granted, unless the channel is over.
+    /// Maps a segment that the peer granted, unless the channel has ended.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel, if the segment cannot be mapped.
     pub(super) fn map(
         &self,
         space: &Space,
@@ -156,7 +160,7 @@ impl ChannelLink {
         Ok(())
     }
 
-    /// Records a granted segment, which is mapped.
+    /// Records a granted segment that was just mapped.
     fn granted(&self, segment: Extent, access: Access) {
         let count = self.count.load(Ordering::Relaxed);
         let free = self.free_entry();
@@ -170,9 +174,10 @@ impl ChannelLink {
         }
     }
 
-    /// Forgets a segment: its offsets are no longer valid. It stays mapped until the channel is dropped, since a
-    /// thread may still be reading it, unless the channel says what is pinned. Returns whether the manager is to be told
-    /// that it is not mapped.
+    /// Marks a segment as withdrawn, so that its offsets are no longer valid. The segment normally stays mapped until
+    /// the channel is dropped, because a thread may still be reading it. If the user of the channel pins what it uses,
+    /// an unpinned segment is unmapped here. Returns whether the segment was unmapped, so that the caller must report
+    /// this to the manager.
     pub(super) fn withdrawn(&self, space: &Space, offset: u64) -> bool {
         let unmapped = self.unmapped.lock().unwrap_or_else(PoisonError::into_inner);
         let mut stays = *unmapped || !self.unmaps_withdrawn.load(Ordering::Acquire);
@@ -187,19 +192,20 @@ impl ChannelLink {
         !stays
     }
 
-    /// Unmaps a withdrawn segment in which nothing is pinned. Returns whether it did.
+    /// Unmaps a withdrawn segment if no part of it is pinned. Returns whether the segment was unmapped.
     fn unmap_unpinned(&self, space: &Space, granted: &Granted) -> bool {
         let is_pinned = granted.pins.load(Ordering::Relaxed) > 0;
         if !self.unmaps_withdrawn.load(Ordering::Acquire) || is_pinned {
             return false;
         }
-        // SAFETY: whoever uses pointers into it has pinned it, by the contract of `unmap_withdrawn`.
+        // SAFETY: by the contract of `unmap_withdrawn`, a thread that uses pointers into the segment has pinned it, and
+        // it has no pins.
         unsafe { space.unmap(granted.extent()) };
         granted.mapped.store(0, Ordering::Relaxed);
         true
     }
 
-    /// Pins the entry that allows this access to all of a range.
+    /// Pins the segment that allows this access to the whole range, and returns the index of its entry.
     pub(super) fn pin(&self, offset: u64, bytes: u64, access: Access) -> Option<usize> {
         let _unmapped = self.unmapped.lock().unwrap_or_else(PoisonError::into_inner);
         let found = self.used().iter().position(|granted| granted.has(offset, bytes, access))?;
@@ -207,7 +213,7 @@ impl ChannelLink {
         Some(found)
     }
 
-    /// Unpins an entry. Returns the offset of its segment if that was withdrawn, and is unmapped now.
+    /// Removes one pin of an entry. If the segment was withdrawn and is unmapped now, returns its offset.
     pub(super) fn unpin(&self, space: &Space, entry: usize) -> Option<u64> {
         let unmapped = self.unmapped.lock().unwrap_or_else(PoisonError::into_inner);
         let granted = &self.granted[entry];
@@ -217,7 +223,7 @@ impl ChannelLink {
         gone.then(|| granted.start.load(Ordering::Relaxed))
     }
 
-    /// Returns whether a granted segment allows this access to all of a range.
+    /// Returns whether one granted segment allows this access to the whole range.
     #[inline(always)]
     pub(super) fn has(&self, offset: u64, bytes: u64, access: Access) -> bool {
         let last = &self.granted[self.last.load(Ordering::Relaxed) as usize % MOST_GRANTED];
@@ -233,21 +239,21 @@ impl ChannelLink {
         &self.granted[..self.count.load(Ordering::Acquire) as usize]
     }
 
-    /// Unmaps all that came by the channel, into which no pointer is in use.
+    /// Unmaps everything that was received by the channel. No pointer into it is in use any more.
     pub(super) fn unmap(&self, space: &Space) {
         let mut unmapped = self.unmapped.lock().unwrap_or_else(PoisonError::into_inner);
         *unmapped = true;
         let granted = self.used().iter().filter(|granted| granted.mapped.load(Ordering::Relaxed) > 0);
         let granted = granted.map(Granted::extent);
         for extent in std::iter::once(self.queues).chain(granted) {
-            // SAFETY: pointers into it were valid until the channel was dropped, which it is.
+            // SAFETY: pointers into the memory were valid until the channel was dropped, and it has been dropped.
             unsafe { space.unmap(extent) };
         }
     }
 }
 
 impl Granted {
-    /// Returns the extent that is mapped.
+    /// Returns the mapped extent.
     fn extent(&self) -> Extent {
         let offset = self.start.load(Ordering::Relaxed);
         Extent { offset, bytes: self.mapped.load(Ordering::Relaxed) - offset }
@@ -262,7 +268,7 @@ impl Granted {
     }
 }
 
-/// Decodes the stored word of why the peer is gone; zero while it lives.
+/// Decodes the stored reason why the peer is gone; zero means that the peer is alive.
 fn cause_of(word: u32) -> Option<Cause> {
     match word {
         0 => None,

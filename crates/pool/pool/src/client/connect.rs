@@ -1,4 +1,4 @@
-//! Connection to the manager: to the first one and to those that follow it.
+//! Connecting to the manager: to the first one, and to any manager that later replaces it.
 
 use super::error::Error;
 use crate::bells::Bells;
@@ -18,16 +18,16 @@ pub(super) struct Connecting {
     pub bells: Bells,
 }
 
-/// Time that a manager has to accept a connection and to answer the greeting.
+/// Time limit for a manager to accept a connection and to answer the greeting.
 #[derive(Clone, Copy)]
 pub(super) struct Limit {
     patience: Duration,
-    /// `None` if it is beyond what the clock can say.
+    /// `None` if the end is later than the clock can represent.
     end: Option<Instant>,
 }
 
 impl Limit {
-    /// Begins now.
+    /// Returns a time limit that starts now.
     pub(super) fn new(patience: Duration) -> Limit {
         Limit { patience, end: Instant::now().checked_add(patience) }
     }
@@ -41,12 +41,13 @@ impl Limit {
     }
 }
 
-/// Longest time that the manager may take for a request that depends on no other process.
+/// Longest time that the manager may take to answer a request that depends on no other process.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// Pause before connecting again to a manager that has not accepted earlier connections.
+/// Pause before the next attempt to connect, while the manager's queue of pending connections is full.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Connects to the socket of a manager. At the user's default place, the socket is checked before anything is sent.
+/// Connects to the socket of a manager. If the socket is at the user's default path, its folder and the user who serves
+/// it are checked before anything is sent.
 pub(super) fn connect(path: &Path, limit: Limit) -> Result<OwnedFd, Error> {
     let failed = |error: Errno| match error {
         Errno::NOENT | Errno::CONNREFUSED => Error::NoManager(path.into()),
@@ -60,7 +61,7 @@ pub(super) fn connect(path: &Path, limit: Limit) -> Result<OwnedFd, Error> {
     loop {
         match rustix::net::connect(&made, &address) {
             Ok(()) => break,
-            // As many wait as the kernel lets wait: the manager accepts nobody.
+            // The kernel's queue of pending connections is full because the manager accepts none.
             Err(Errno::AGAIN) if limit.left().is_zero() => return Err(limit.silent(path)),
             Err(Errno::AGAIN) => std::thread::sleep(PAUSE.min(limit.left())),
             Err(error) => return Err(failed(error)),
@@ -68,12 +69,12 @@ pub(super) fn connect(path: &Path, limit: Limit) -> Result<OwnedFd, Error> {
     }
     socket::check_peer(path, &made)?;
     rustix::io::ioctl_fionbio(&made, false).map_err(failed)?;
-    // A manager that is stopped does not read; no thread waits for it for ever.
+    // A stopped manager does not read, so sends need a timeout; otherwise a thread could wait for ever.
     sockopt::set_socket_timeout(&made, sockopt::Timeout::Send, Some(PATIENCE)).map_err(failed)?;
     Ok(made)
 }
 
-/// Sends our hello and receives the manager's welcome, with the descriptors of devices.
+/// Sends the hello of this process and receives the manager's welcome, with the descriptors of devices.
 pub(super) fn greet(
     socket: &OwnedFd,
     Connecting { path, name, bells }: &Connecting,
@@ -93,15 +94,15 @@ pub(super) fn greet(
             Err(theirs) => Err(Denied::Version { theirs }.into()),
         },
         Incoming::Malformed => Err(Error::NotAPool(path.into())),
-        // It ended, or refused us without a word.
+        // The manager ended, or closed the connection without an answer.
         Incoming::End => Err(Error::NoManager(path.into())),
     }
 }
 
-/// Waits until there is something to receive; returns false if nothing comes in time.
+/// Waits until the socket is readable. Returns false if it does not become readable within the limit.
 pub(super) fn is_readable(socket: &OwnedFd, limit: Limit) -> rustix::io::Result<bool> {
     loop {
-        // Longer than the kernel can wait for is repeated.
+        // The kernel's longest wait is limited, so longer times are waited for in several parts.
         let left = limit.left().min(Duration::from_secs(3600));
         let time = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
         match rustix::event::poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&time)) {

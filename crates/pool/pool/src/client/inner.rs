@@ -7,15 +7,15 @@ use crate::wire::{Reply, Request};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Connection to the manager, with its thread.
+/// Connection to the manager, with the thread that reads from it.
 pub(crate) struct Inner {
     pub(super) link: Arc<Link>,
-    /// Thread that reads what the manager sends.
+    /// Thread that reads the manager's messages.
     pub(super) reader: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Inner {
-    /// Asks the manager, and waits for a reply without descriptors.
+    /// Sends a request to the manager, and waits for a reply without descriptors.
     pub(super) fn ask(&self, request: Request) -> Result<Reply, Error> {
         match self.link.ask(&request, &[], PATIENCE)? {
             Replied::Plain(reply) => Ok(reply),
@@ -28,7 +28,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let reader = self.reader.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if !self.link.maker().is_here() {
-            // The thread is the parent's.
+            // The thread exists only in the parent process, so a child cannot join it.
             return std::mem::forget(reader);
         }
         self.link.close();

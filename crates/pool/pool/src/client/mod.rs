@@ -1,18 +1,18 @@
 //! Connection of a process to the manager.
 //!
-//! A thread reads what the manager sends, maps granted segments and records which peers are gone, so that the
-//! rest of the program talks to the manager only to lease, to grant, and to open channels.
+//! A thread reads the manager's messages, maps granted segments and records which peers are gone. Therefore the rest of
+//! the program sends requests to the manager only to lease, to grant, and to open channels.
 //!
 //! | module | idea |
 //! |---|---|
 //! | [`connect`] | how a process connects |
-//! | [`link`] | requests and their replies; the thread that reads |
-//! | [`inner`] | what channels, services and segments keep alive of a connection |
-//! | [`channel`] | a pair of processes: queue area, bells, granted segments, the end of the peer |
-//! | [`channel_link`] | state of a channel, as the thread that reads changes it |
-//! | [`segment`] | a part of the pool that was leased |
+//! | [`link`] | requests and their replies; the thread that reads the manager's messages |
+//! | [`inner`] | the part of a connection that channels, services and segments keep alive |
+//! | [`channel`] | one side of a channel: queue area, bells, granted segments, whether the peer is gone |
+//! | [`channel_link`] | state of a channel that the reading thread changes |
+//! | [`segment`] | a part of the pool that this process has leased |
 //! | [`start`] | start of a manager on demand |
-//! | [`service`] | a registered name; [`offers`]: the clients that ask for it |
+//! | [`service`] | a registered name; [`offers`]: the clients that ask it for channels |
 //! | [`error`] | reasons why requests fail |
 
 mod channel;
@@ -47,25 +47,27 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Connection to the manager. Dropping the last clone ends all that came by it: segments, services, channels.
+/// Connection to the manager. Dropping the last clone ends everything that was received by the connection: segments,
+/// services and channels.
 ///
-/// It belongs to one process: a child made by `fork` must connect for itself. What it inherited is refused there
-/// ([`Error::Forked`]), and dropping it does not affect the parent.
+/// The connection belongs to one process: a child made by `fork` must make a new one. In the child, the inherited
+/// connection refuses requests ([`Error::Forked`]), and dropping it does not affect the parent.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
 }
 
 impl Client {
-    /// Connects to the manager at a socket, under the name of this program.
+    /// Connects to the manager at a socket. The name of this program becomes the name of the process in the pool.
     ///
     /// # Errors
-    /// If no manager is there, it refuses, or the machine has no room for the address space.
+    /// If no manager serves at the socket, the manager refuses the connection, or the machine has no room for the
+    /// address space.
     pub fn connect(path: impl AsRef<Path>) -> Result<Client, Error> {
         Client::connect_as(path, &own_name())
     }
 
-    /// Connects under a name, which is shown to people who look at the pool.
+    /// Connects under a name, which is shown to people who list the pool.
     ///
     /// # Errors
     /// As [`connect`](Client::connect).
@@ -73,7 +75,7 @@ impl Client {
         Client::connect_within(path, name, PATIENCE)
     }
 
-    /// Connects as [`connect`](Client::connect) does, to a manager that has `patience` to answer.
+    /// Connects as [`connect`](Client::connect) does, but gives the manager `patience` to answer.
     ///
     /// # Errors
     /// As [`connect`](Client::connect).
@@ -116,13 +118,13 @@ impl Client {
         self.inner.link.welcome()
     }
 
-    /// Returns the means of access to this pool's memory.
+    /// Returns the functions for access to this pool's memory.
     pub fn memory(&self) -> &AnyMemory {
         self.inner.link.space().memory()
     }
 
-    /// Returns a bell of this process, to sleep on. A channel's peer rings the bell that was named when the
-    /// channel was opened or accepted; the end of the peer rings it too.
+    /// Returns a bell of this process, on which a thread can sleep. The peer of a channel rings the bell that this
+    /// process named when the channel was opened or accepted. The same bell rings when the peer is gone.
     ///
     /// # Panics
     /// If the index is not below [`BELLS`](crate::BELLS).
@@ -138,12 +140,11 @@ impl Client {
         Service::register(self.inner.clone(), service)
     }
 
-    /// Asks a service for a channel, and waits until it answers or the patience ends. The service gets the
-    /// greeting and the descriptors; `own_bell` is the bell that it is to ring. Returns the channel and the
-    /// service's greeting.
+    /// Asks a service for a channel, and waits until the service answers or the patience ends. The service receives the
+    /// greeting and the descriptors, and will ring `own_bell`. Returns the channel and the service's greeting.
     ///
     /// # Errors
-    /// If there is no such service, it refuses, it ends meanwhile, or it does not answer in time.
+    /// If no such service exists, the service refuses or ends meanwhile, or it does not answer in time.
     pub fn open(
         &self,
         service: &str,
@@ -166,8 +167,8 @@ impl Client {
         }
     }
 
-    /// Asks all processes how many bytes of their buffers are in use. They answer soon; [`list`](Client::list)
-    /// then shows it.
+    /// Makes the manager ask all processes how many bytes of their buffers are in use. The processes answer soon after
+    /// this returns; [`list`](Client::list) then shows their answers.
     ///
     /// # Errors
     /// If the manager is gone.
@@ -175,7 +176,7 @@ impl Client {
         self.inner.ask(Request::Count).map(drop)
     }
 
-    /// Registers a counter of bytes in use, for as long as it exists.
+    /// Registers a counter of bytes in use, until the counter is dropped.
     pub(crate) fn add_counter(&self, counter: std::sync::Weak<dyn Counter>) {
         self.inner.link.add_counter(counter);
     }
@@ -204,19 +205,20 @@ impl Client {
         }
     }
 
-    /// Declares that a host has ended, so that what it had is free. Only a fencing agent knows: nothing of that host may
-    /// be able to reach the devices any more. `force`: also if the host's heartbeat moves.
+    /// Declares that a host has ended, so that its sections become free. Only a fencing agent may call this, because it
+    /// must be certain that the host can no longer reach the devices. With `force`, the host is declared ended even if
+    /// its heartbeat still moves.
     ///
     /// # Errors
-    /// If there is no such host, it is this one, or its heartbeat moves.
+    /// If the host does not exist, is this host, or has a heartbeat that moves.
     pub fn declare_ended(&self, host: u32, force: bool) -> Result<(), Error> {
         self.inner.ask(Request::DeclareEnded { host, force }).map(drop)
     }
 
-    /// Leases a segment of whole sections, mapped and writable.
+    /// Leases a segment of whole sections, which is mapped and writable.
     ///
     /// # Errors
-    /// If the pool or the machine is full.
+    /// If the pool or the machine has no memory left.
     pub fn lease(&self, sections: u32) -> Result<Segment, Error> {
         match self.inner.link.ask(&Request::Lease { sections }, &[], PATIENCE)? {
             Replied::Leased(extent) => Ok(Segment::new(self.inner.clone(), extent)),
@@ -225,7 +227,7 @@ impl Client {
     }
 }
 
-/// Returns the name of this program, as far as it can be shown.
+/// Returns the name of this program, shortened and without control characters.
 fn own_name() -> String {
     let program = std::env::args_os().next().unwrap_or_default();
     let name = Path::new(&program).file_name().unwrap_or_default().to_string_lossy();

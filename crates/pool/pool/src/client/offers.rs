@@ -1,4 +1,4 @@
-//! Clients that ask for channels to a service, until it accepts them.
+//! Queue of the clients that ask a service for channels and were not accepted yet.
 
 use super::channel_link::{ChannelLink, Greeting};
 use super::error::Error;
@@ -33,7 +33,7 @@ impl Waiting {
         self.changed.notify_all();
     }
 
-    /// Ends the queue because the service takes no more clients.
+    /// Ends the queue because the service accepts no more clients.
     pub(super) fn close(&self) {
         self.offers().closed = true;
         self.changed.notify_all();
@@ -66,7 +66,7 @@ impl Waiting {
         }
     }
 
-    /// Takes all offers.
+    /// Removes and returns all offers.
     pub(super) fn take_all(&self) -> VecDeque<(Arc<ChannelLink>, Greeting)> {
         std::mem::take(&mut self.offers().queue)
     }

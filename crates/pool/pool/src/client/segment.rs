@@ -1,11 +1,11 @@
-//! Segment: part of the pool that this process leased.
+//! Segment: a part of the pool that this process has leased.
 
 use super::inner::Inner;
 use crate::wire::{Extent, Request};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Segment that this process leased. Dropping it releases it.
+/// A segment that this process has leased. Dropping it releases the segment.
 pub struct Segment {
     extent: Extent,
     client: Arc<Inner>,
@@ -21,13 +21,15 @@ impl Segment {
         self.extent
     }
 
-    /// Returns the address of the first byte; all bytes are readable and writable until the segment is dropped.
+    /// Returns the address of the segment's first byte. All of its bytes are readable and writable until the segment is
+    /// dropped.
     pub fn base(&self) -> *mut u8 {
         self.client.link.space().pointer(self.extent.offset)
     }
 
-    /// Returns a descriptor of the segment's file, to pass to a process that is no client of the pool; none if the segment
-    /// lies in a device. The file stays as it is for a process that has it: it is never leased again.
+    /// Returns a descriptor of the segment's file, which can be passed to a process that is not a client of the pool.
+    /// Returns `None` if the segment lies in a device. The manager never leases the same file again, so the file stays
+    /// usable for the process that has the descriptor.
     pub fn descriptor(&self) -> Option<OwnedFd> {
         self.client.link.segment(self.extent.offset)
     }
@@ -35,7 +37,7 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        // SAFETY: users of the segment borrowed it, or their own contract says that they are done.
+        // SAFETY: users of the segment either borrow it, or guarantee by their contracts that they no longer use it.
         unsafe { self.client.link.remove_segment(self.extent) };
         self.client.link.give_up(Request::Release { offset: self.extent.offset });
     }

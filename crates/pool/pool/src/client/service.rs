@@ -1,4 +1,4 @@
-//! Service of this process: a registered name, and the clients that ask for channels.
+//! Service of this process: a registered name, and the clients that ask it for channels.
 
 use super::channel::Channel;
 use super::channel_link::{ChannelLink, Greeting};
@@ -11,7 +11,7 @@ use rustix::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A registered name. Dropping it frees the name; its channels stay.
+/// A registered name. Dropping the service frees the name; channels that it accepted stay open.
 pub struct Service {
     client: Arc<Inner>,
     name: String,
@@ -22,7 +22,7 @@ impl Service {
     pub(super) fn register(client: Arc<Inner>, name: &str) -> Result<Service, Error> {
         client.link.maker().check()?;
         let waiting = Arc::new(Waiting::default());
-        // Offers may arrive before this thread has seen the reply.
+        // The service is added first because offers may arrive before this thread has seen the reply.
         if !client.link.add_service(name, waiting.clone()) {
             return Err(Error::Registered(name.into()));
         }
@@ -40,8 +40,8 @@ impl Service {
         &self.name
     }
 
-    /// Waits for the next client that asks for a channel, for ever if the patience is [`Duration::MAX`]. Returns
-    /// `None` if none asks in time, or the service was closed.
+    /// Waits for the next client that asks for a channel; a patience of [`Duration::MAX`] waits for ever. Returns
+    /// `None` if no client asks in time, or the service was closed.
     ///
     /// # Errors
     /// If the manager is gone.
@@ -51,7 +51,7 @@ impl Service {
         Ok(taken.map(|(link, greeting)| Offer { client: self.client.clone(), link: Some(link), greeting }))
     }
 
-    /// Closes the service for further clients: threads that wait in [`accept`](Service::accept) return.
+    /// Closes the service to further clients, so that threads that wait in [`accept`](Service::accept) return.
     pub fn close(&self) {
         if self.client.link.maker().is_here() {
             self.waiting.close();
@@ -72,26 +72,26 @@ impl Drop for Service {
     }
 }
 
-/// Request of a client for a channel. Dropping an offer refuses it.
+/// Request of a client for a channel. Dropping an offer refuses the request.
 pub struct Offer {
     client: Arc<Inner>,
-    /// Our side of the channel, until the offer is answered.
+    /// This process's side of the channel, until the offer is answered.
     link: Option<Arc<ChannelLink>>,
     greeting: Greeting,
 }
 
 impl Offer {
-    /// Returns the client that asks.
+    /// Returns the client that asks for the channel.
     pub fn peer(&self) -> &PeerProcess {
         self.link().peer()
     }
 
-    /// Returns the peer's greeting, with the descriptors that it passed.
+    /// Returns the client's greeting, with the descriptors that the client passed.
     pub fn greeting(&mut self) -> &mut Greeting {
         &mut self.greeting
     }
 
-    /// Accepts the client. `bell`: index of this process's bell that the client is to ring.
+    /// Accepts the client. `bell` is the index of this process's bell that the client must ring.
     ///
     /// # Errors
     /// If the client or the manager is gone, or the greeting is too long.
@@ -112,7 +112,7 @@ impl Offer {
         Ok(Channel::new(self.client.clone(), link))
     }
 
-    /// Refuses the client, for a reason that it is told.
+    /// Refuses the client. The client receives the code and the reason.
     pub fn refuse(mut self, code: u32, reason: &str) {
         self.refuse_with(code, reason);
     }
@@ -122,7 +122,7 @@ impl Offer {
         let most = MOST_REASON / char::MAX.len_utf8();
         let refused = RefusedCaller { code, text: reason.chars().take(most).collect() };
         self.client.link.remove_channel(&link);
-        // If the client left meanwhile, this side still has to be closed.
+        // If the client left meanwhile, the manager denies the answer, so this side must still be closed.
         let answer = Request::Answer { channel: link.id(), verdict: Err(refused) };
         self.client.link.give_up(answer);
         self.client.link.give_up(Request::Close { channel: link.id() });

@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 const STARTS: Duration = Duration::from_secs(5);
 
 impl Client {
-    /// Connects, and starts a manager if there is none: `program pool serve --until-idle`, where the program is
-    /// `unrack`, or a path to it. The manager serves other processes too, outlives this one if they need it, and
-    /// ends when none does. If several processes start one at once, one of these managers serves all.
+    /// Connects, and starts a manager if none serves at the socket. The command is `program pool serve --until-idle`,
+    /// where the program is `unrack` or a path to it. The manager also serves other processes, outlives this process
+    /// while others are connected, and ends when no process is connected. If several processes start a manager at the
+    /// same time, one of these managers serves them all.
     ///
     /// # Errors
-    /// As [`connect`](Client::connect); or if there is no such program, or it does not start.
+    /// As [`connect`](Client::connect); or if the program does not exist or does not start.
     pub fn connect_or_start(path: impl AsRef<Path>, program: impl AsRef<OsStr>) -> Result<Client, Error> {
         let path = path.as_ref();
         match Client::connect(path) {
@@ -27,11 +28,11 @@ impl Client {
         let program = program.as_ref();
         let mut command = Command::new(program);
         command.args(["pool", "serve", "--until-idle", "--socket"]).arg(path);
-        // Its own process group: a signal to this program's group is not meant for it.
+        // The manager gets a separate process group because a signal to this program's group is not meant for it.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         let cannot = |error| Error::Start { program: program.to_string_lossy().into(), error };
         let mut child = command.spawn().map_err(cannot)?;
-        // The process that started it reaps it, if it ends first.
+        // This process must reap the manager if the manager ends first.
         let _ = std::thread::Builder::new().name("unrack-start".into()).spawn(move || child.wait());
         let deadline = Instant::now() + STARTS;
         loop {

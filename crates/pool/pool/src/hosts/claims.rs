@@ -1,14 +1,15 @@
-//! Claims: which host has a section, agreed through words of which each has one writer.
+//! Claims: which host has a section. Hosts agree by words that each have only one writer.
 //!
-//! Hosts share no atomic read-modify-write (HydraRPC §5.2), so a section is taken by the rule of two flags: a host
-//! publishes its claim, and only then reads the claims of all others. Of two hosts that want one section, at least
-//! one reads the other's claim, so at most one takes it. The one with the higher number withdraws at once; the other
-//! looks again a few times, and then withdraws too. No clock decides anything here: a host that stops between any
-//! two accesses, however long, keeps what it claimed, and finds what others claimed when it goes on.
+//! Hosts share no atomic read-modify-write (HydraRPC §5.2), so a host takes a section by a protocol with two flags: it
+//! publishes its claim, and only then reads the claims of all other hosts. If two hosts want the same section, at least
+//! one of them reads the claim of the other, so at most one takes the section. The host with the higher number
+//! withdraws at once. The host with the lower number checks a few more times, and then withdraws too. The protocol uses
+//! no clock. Therefore a host that stops between any two accesses, however long, keeps its claims, and finds the claims
+//! of other hosts when it continues.
 //!
-//! A claim names the *incarnation* of its host. It is void once that incarnation is known to have ended: a later one
-//! has joined, or some host declared it ended because a fencing agent said so. What is not known yet makes a claim
-//! count for longer, never shorter, so knowledge may be old.
+//! A claim names the *incarnation* of its host. The claim is void once that incarnation is known to have ended, because
+//! a later one has joined, or because a host declared it ended at the request of a fencing agent. A host may use
+//! outdated knowledge of ended incarnations, because that only makes a claim count for longer, never for shorter.
 //!
 //! ```text
 //! take:     read the claims of others; store ours, publish; refresh the claims of others, fence, read them
@@ -16,66 +17,67 @@
 //! join:     store the incarnation, publish, fence; only then claim
 //! ```
 //!
-//! [`Take`], [`Release`], [`Join`] and [`Declare`] are these rules, one access at a time, so that the model checker
-//! ([`model`](super::model)) can stop a host between any two. [`Words`] is the memory, real or modelled.
+//! [`Take`], [`Release`], [`Join`] and [`Declare`] implement these rules one access at a time, so that the model
+//! checker ([`model`](super::model)) can stop a host between any two accesses. [`Words`] is the memory, real or
+//! modelled.
 
-/// Number of a host: an index into the records of the device.
+/// Number of a host, which is an index into the records of the device.
 pub(crate) type Host = usize;
 
-/// Number of times that a host with a lower number looks again, before it withdraws too.
+/// Number of times that a host with a lower number checks again before it withdraws too.
 pub(super) const PATIENCE: u8 = 64;
 
 /// Word in the record of the host that writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Word {
-    /// Current incarnation of the host; zero before it joins for the first time.
+    /// Current incarnation of the host; zero before the host joins for the first time.
     Incarnation(Host),
     /// Last incarnation of `of` that `by` declares ended.
     Ended { by: Host, of: Host },
-    /// Incarnation of `by` that claims the section; zero if none does.
+    /// Incarnation of `by` that claims the section; zero if there is no claim.
     Claim { by: Host, section: u32 },
 }
 
-/// Part of the device that is published or refreshed: whole lines.
+/// Part of the device that is published or refreshed, in whole cache lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Part {
     Word(Word),
-    /// Section with all its bytes.
+    /// All bytes of a section.
     Section(u32),
 }
 
-/// Reason for an access, by which the model checker leaves out one of them at a time.
+/// Reason for an access. The model checker leaves out the accesses of one reason at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Purpose {
-    /// First look of [`Take`] at the claims of others.
+    /// First reading of other hosts' claims in [`Take`].
     Look,
-    /// Own claim of [`Take`].
+    /// This host's claim in [`Take`].
     Claim,
-    /// Second look of [`Take`] at the claims of others.
+    /// Second reading of other hosts' claims in [`Take`].
     Check,
     /// Contents of a section that [`Release`] gives up.
     Contents,
-    /// Own claim that is given up.
+    /// Withdrawal of this host's claim.
     Withdraw,
-    /// Own incarnation of [`Join`].
+    /// This host's incarnation in [`Join`].
     Join,
-    /// Declaration of [`Declare`].
+    /// Declaration by [`Declare`].
     Declare,
-    /// Look of [`learn`] at what is known of other hosts.
+    /// Reading of ended incarnations by [`learn`].
     Learn,
 }
 
-/// Access of one host to the shared words, in the steps in which hardware makes it.
+/// Access of one host to the shared words, in the same steps as the hardware makes it.
 pub(super) trait Words {
-    /// Loads a word, perhaps an old copy of it.
+    /// Loads a word, possibly from an outdated copy.
     fn load(&mut self, word: Word) -> u64;
-    /// Stores a word of this host's own record, perhaps only into a cache.
+    /// Stores a word in this host's record, possibly only into a cache.
     fn store(&mut self, word: Word, value: u64);
-    /// Begins to write lines back to the device.
+    /// Starts to write lines back to the device.
     fn publish(&mut self, part: Part, why: Purpose);
-    /// Begins to drop copies of lines, so that later loads fetch them from the device.
+    /// Starts to drop copies of lines, so that later loads fetch them from the device.
     fn refresh(&mut self, part: Part, why: Purpose);
-    /// Ends all that was begun, before any later access.
+    /// Completes everything that was started, before any later access.
     fn fence(&mut self, why: Purpose);
 }
 
@@ -89,18 +91,18 @@ pub(super) enum Stepped<Rule, Outcome> {
 /// Outcome of [`Take`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Taken {
-    /// The section is this host's.
+    /// This host has the section.
     Ours,
-    /// Another host has it, or wants it.
+    /// Another host has the section, or wants it.
     Of(Host),
 }
 
-/// Host that runs a rule, and its current incarnation.
+/// Host that executes a rule, and its current incarnation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Claimant {
     pub host: Host,
     pub incarnation: u64,
-    /// Number of hosts for which the device has records.
+    /// Number of hosts that have records on the device.
     pub hosts: usize,
 }
 
@@ -127,24 +129,24 @@ enum Taking {
 }
 
 impl Take {
-    /// Makes the rule's start.
+    /// Makes the first step of the rule.
     pub(super) fn new(us: Claimant, section: u32) -> Take {
         Take { us, section, at: Taking::Refresh, patience: PATIENCE }
     }
 
-    /// Returns the section that is taken.
+    /// Returns the section that is being taken.
     #[cfg(test)]
     pub(super) fn section(&self) -> u32 {
         self.section
     }
 
-    /// Limits how often the host looks again, for the model.
+    /// Limits how often the host checks again, for the model.
     #[cfg(test)]
     pub(super) fn with_patience(self, patience: u8) -> Take {
         Take { patience, ..self }
     }
 
-    /// Makes one access. `ended` are the last incarnations of all hosts that are known to have ended.
+    /// Makes one access. `ended` has, for each host, the last incarnation that is known to have ended.
     pub(super) fn step(self, words: &mut impl Words, ended: &[u64]) -> Stepped<Take, Taken> {
         let Take { us, section, .. } = self;
         let ours = Word::Claim { by: us.host, section };
@@ -170,7 +172,8 @@ impl Take {
                 words.publish(Part::Word(ours), Purpose::Claim);
                 Taking::RefreshAgain
             }
-            // Its fence ends the publishing, too: from here on, others see our claim.
+            // The fence of this refresh also completes the publishing, so from here on other hosts see this host's
+            // claim.
             Taking::RefreshAgain => {
                 self.refresh_others(words, Purpose::Check);
                 match next(0) {
@@ -202,7 +205,7 @@ impl Take {
         Stepped::Going(Take { at, ..self })
     }
 
-    /// Drops the copies of the claims of all other hosts.
+    /// Drops the copies of all other hosts' claims.
     fn refresh_others(&self, words: &mut impl Words, why: Purpose) {
         for by in (0..self.us.hosts).filter(|&host| host != self.us.host) {
             words.refresh(Part::Word(Word::Claim { by, section: self.section }), why);
@@ -211,7 +214,7 @@ impl Take {
     }
 }
 
-/// Rule by which a host gives a section up, of which none of its processes uses anything any more.
+/// Rule by which a host gives up a section. No process of the host may use the section any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Release {
     us: Host,
@@ -228,7 +231,7 @@ enum Releasing {
 }
 
 impl Release {
-    /// Makes the rule's start.
+    /// Makes the first step of the rule.
     pub(super) fn new(us: Host, section: u32) -> Release {
         Release { us, section, at: Releasing::PublishContents }
     }
@@ -237,7 +240,8 @@ impl Release {
     pub(super) fn step(self, words: &mut impl Words) -> Stepped<Release, ()> {
         let ours = Word::Claim { by: self.us, section: self.section };
         let at = match self.at {
-            // A dirty line that is written back later would undo what the next host writes there.
+            // The contents are published first, because a dirty line that is written back later would overwrite data of
+            // the next host.
             Releasing::PublishContents => {
                 words.publish(Part::Section(self.section), Purpose::Contents);
                 Releasing::Fence
@@ -260,8 +264,8 @@ impl Release {
     }
 }
 
-/// Rule by which a host makes its next incarnation known, before it claims anything. No process of the one before
-/// may run any more.
+/// Rule by which a host publishes its next incarnation, before it claims any section. No process of the previous
+/// incarnation may run any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Join {
     us: Host,
@@ -277,7 +281,7 @@ enum Joining {
 }
 
 impl Join {
-    /// Makes the rule's start.
+    /// Makes the first step of the rule.
     pub(super) fn new(us: Host) -> Join {
         Join { us, at: Joining::Refresh }
     }
@@ -310,8 +314,8 @@ impl Join {
     }
 }
 
-/// Declares that incarnations of a host up to `incarnation` have ended: that no store of theirs can reach the device
-/// any more. Only a fencing agent knows.
+/// Declares that all incarnations of a host up to `incarnation` have ended, so that no store of theirs can reach the
+/// device any more. Only a fencing agent can guarantee this.
 pub(super) fn declare(words: &mut impl Words, by: Host, of: Host, incarnation: u64) {
     let ours = Word::Ended { by, of };
     let known = words.load(ours);
@@ -320,8 +324,8 @@ pub(super) fn declare(words: &mut impl Words, by: Host, of: Host, incarnation: u
     words.fence(Purpose::Declare);
 }
 
-/// Returns the last incarnation of a host that is known to have ended: the one before its current one, or its current one
-/// if some host declared it ended.
+/// Returns the last incarnation of a host that is known to have ended. This is the current incarnation if some host
+/// declared it ended, and otherwise the one before it.
 pub(super) fn learn(words: &mut impl Words, hosts: usize, of: Host) -> u64 {
     let words_of = |by: Host| match by == of {
         true => Word::Incarnation(of),
@@ -333,7 +337,7 @@ pub(super) fn learn(words: &mut impl Words, hosts: usize, of: Host) -> u64 {
     words.fence(Purpose::Learn);
     let current = words.load(Word::Incarnation(of));
     let declared = (0..hosts).filter(|&by| by != of).map(|by| words.load(words_of(by)));
-    // One that has not begun cannot have ended: that is noise.
+    // An incarnation that has not begun cannot have ended, so such a declaration is noise and is ignored.
     let declared = declared.filter(|&ended| ended <= current);
     declared.max().unwrap_or(0).max(current.saturating_sub(1))
 }

@@ -1,4 +1,4 @@
-//! Layout of what hosts share at the beginning of a device: the superblock, and a record for each host.
+//! Layout of the area at the beginning of a device that hosts share: the superblock, and a record for each host.
 //!
 //! ```text
 //! superblock of device 0, of device 1, ...     one in the first granule of each device
@@ -8,7 +8,7 @@
 //! sections                                     what hosts claim and lease
 //! ```
 //!
-//! All numbers are little-endian words of 64 bits, at offsets of the interleave set.
+//! All numbers are little-endian words of 64 bits. Their offsets are offsets in the interleave set.
 
 use super::claims::{Host, Word};
 use crate::cache_control::{LINE, MemoryKind};
@@ -17,21 +17,21 @@ use crate::{PAGE, SECTION};
 
 /// Most hosts that may share a device.
 pub const MOST_HOSTS: u32 = 16;
-/// Version of the layout, raised with any change of it.
+/// Version of the layout; every change of the layout raises it.
 pub(super) const VERSION: u64 = 2;
-/// Bytes of the ring from one manager to another.
+/// Size in bytes of the ring from one manager to another.
 pub(super) const RING_BYTES: u64 = 32 * 1024;
 
 /// First bytes of a superblock.
 const MAGIC: u64 = u64::from_le_bytes(*b"unrackhd");
-/// Words of a superblock, the last of which is the checksum of the others.
+/// Number of words of a superblock. The last word is the checksum of the others.
 const SUPERBLOCK_WORDS: usize = 12;
 const _: () = assert!(SUPERBLOCK_WORDS * 8 <= 256, "it fits in the smallest granule");
-/// Kinds of memory, by the number that a superblock has for them.
+/// Kinds of memory, indexed by their numbers in a superblock.
 const MODES: [MemoryKind; 4] =
     [MemoryKind::Coherent, MemoryKind::Incoherent, MemoryKind::Uncached, MemoryKind::Model];
 
-/// Offsets in a head, in words.
+/// Offsets in the head of a host, in words.
 mod head {
     pub(super) const INCARNATION: u64 = 0;
     pub(super) const BOOT: u64 = 1;
@@ -44,39 +44,40 @@ mod head {
     pub(super) const LINKS: u64 = 64;
 }
 
-/// Words of a host's name.
+/// Number of words of a host's name.
 pub(super) const NAME_WORDS: u64 = 8;
-/// Words of a line, which each link has.
+/// Number of words in a cache line. Each link has one line.
 const LINK_WORDS: u64 = LINE as u64 / 8;
-/// Number of words of a [`LinkWord`].
+/// Number of variants of [`LinkWord`].
 pub(super) const LINK_WORD_COUNT: usize = 4;
 const _: () = assert!((head::LINKS + MOST_HOSTS as u64 * LINK_WORDS) * 8 <= PAGE);
 const _: () =
     assert!(head::ENDED + MOST_HOSTS as u64 <= head::NAME && head::NAME + NAME_WORDS <= head::LINKS);
 
-/// Words about one of a host's links to another, in one line.
+/// Words about one of a host's links to another host. They share one cache line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LinkWord {
-    /// Number of the link's current run, as this side counts.
+    /// Number of the link's current epoch, as counted by the host that writes the word.
     Epoch = 0,
-    /// Epoch of the other side for which this side is ready: nothing of an earlier one is left here.
+    /// Epoch of the peer for which this host is ready, because none of its processes still has memory mapped by a
+    /// channel of an earlier epoch.
     Ready = 1,
-    /// Bytes written to the ring in this epoch, with the low bits of the epoch above them.
+    /// Bytes written to the ring in this epoch; the bits above this count have the low bits of the epoch.
     Written = 2,
-    /// Bytes read from the other side's ring.
+    /// Bytes read from the peer's ring.
     Read = 3,
 }
 
-/// Word of a head that the rules of the claims do not use.
+/// Word of a host's head that the rules for claims do not use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HeadWord {
     /// One half of the identity of the kernel's boot.
     Boot(u64),
-    /// Standing of the host: see [`Standing`](super::member::Standing).
+    /// Whether the host serves: see [`Standing`](super::member::Standing).
     Standing,
     /// Identity of the socket at which the host's manager serves.
     Socket,
-    /// Number by which the host's doorbell is rung, plus one; 0 if it has none.
+    /// Number by which other hosts ring the host's doorbell, plus one; 0 if the host has no doorbell.
     Doorbell,
     /// Counter that grows while the host serves.
     Heartbeat,
@@ -85,21 +86,21 @@ pub(super) enum HeadWord {
     Link(Host, LinkWord),
 }
 
-/// Contents of a superblock: what a device was formatted for.
+/// Contents of a superblock: the parameters with which a device was formatted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Superblock {
-    /// Number of hosts for which there are records.
+    /// Number of hosts that have records on the device.
     pub hosts: u32,
-    /// Sections of the interleave set, with those that the records occupy.
+    /// Number of sections of the interleave set, including those that the records occupy.
     pub sections: u32,
     pub set: Interleave,
-    /// Index of the device that has this superblock.
+    /// Index in the set of the device that has this superblock.
     pub device: u32,
-    /// Bytes of every queue area.
+    /// Size of every queue area in bytes.
     pub queue_bytes: u64,
-    /// Identity of the pool, the same on all its devices.
+    /// Identity of the pool, which is the same on all its devices.
     pub pool: u128,
-    /// Way in which all hosts reach the memory.
+    /// Kind of memory, which determines how all hosts access it.
     pub mode: MemoryKind,
 }
 
@@ -145,10 +146,10 @@ impl Superblock {
         words
     }
 
-    /// Reads a superblock.
+    /// Decodes a superblock.
     ///
     /// # Errors
-    /// If it is none, has another version, or was changed since it was written.
+    /// If the words are not a superblock, have another version, or were changed after they were written.
     pub(super) fn from_words(words: &[u64; SUPERBLOCK_WORDS]) -> Result<Superblock, Unusable> {
         match words[..2] {
             [MAGIC, VERSION] => {}
@@ -184,7 +185,7 @@ impl Superblock {
         Layout::new(self.hosts, self.sections, self.set)
     }
 
-    /// Describes what must be the same on all devices of a pool and in all its managers.
+    /// Returns a description of the properties that must be the same on all devices of a pool and in all its managers.
     pub(crate) fn geometry(&self) -> String {
         format!(
             "device {} of {}, interleaved by {} B, {} sections",
@@ -193,7 +194,7 @@ impl Superblock {
     }
 }
 
-/// Number of words that a superblock has.
+/// Number of words of a superblock.
 pub(super) const WORDS: usize = SUPERBLOCK_WORDS;
 
 fn checksum(words: &[u64; SUPERBLOCK_WORDS]) -> u64 {
@@ -235,7 +236,7 @@ impl Layout {
         self.claims() + self.hosts * self.claims_bytes()
     }
 
-    /// Returns the offset of a word of the rules of the claims.
+    /// Returns the offset of a word that the rules for claims use.
     pub(super) fn word(&self, word: Word) -> u64 {
         match word {
             Word::Incarnation(host) => self.head(host, head::INCARNATION),
@@ -247,7 +248,7 @@ impl Layout {
         }
     }
 
-    /// Returns the offset of another word of a host's head.
+    /// Returns the offset of any other word of a host's head.
     pub(super) fn head_word(&self, host: Host, word: HeadWord) -> u64 {
         let at = match word {
             HeadWord::Boot(half) => head::BOOT + half,
@@ -271,7 +272,7 @@ impl Layout {
         self.rings() + (from as u64 * self.hosts + to as u64) * RING_BYTES
     }
 
-    /// Returns the end of the records.
+    /// Returns the offset at which the records end.
     pub(super) fn end(&self) -> u64 {
         self.rings() + self.hosts * self.hosts * RING_BYTES
     }
@@ -300,7 +301,7 @@ mod tests {
         }
     }
 
-    /// Hosts of other releases read these words: a change needs another version.
+    /// Hosts of other releases read these words, so a change needs a new version.
     #[test]
     fn the_layout_of_version_2_stays() {
         let words = superblock().to_words();
@@ -365,7 +366,7 @@ mod tests {
             }
         }
 
-        /// No two words share a byte, and no line has two writers.
+        /// Checks that no two words share a byte, and that no line has two writers.
         #[test]
         fn records_do_not_overlap(hosts in 1..=MOST_HOSTS, sections in 8u32..3000, devices in 1u32..5) {
             let layout = Layout::new(hosts, sections, Interleave::new(devices, 4096).unwrap());

@@ -1,4 +1,4 @@
-//! This host among those that share a device: how it joins, shows that it serves, and claims sections.
+//! This host as a member of the group that shares a device: how it joins, shows a heartbeat, and claims sections.
 
 use super::claims::{Claimant, Host, Join, Release, Stepped, Take, Taken, Word, declare, learn};
 use super::layout::{HeadWord, NAME_WORDS, Superblock};
@@ -10,21 +10,21 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Interval at which a host shows that it serves.
+/// Interval between two heartbeats of a host.
 pub(super) const BEAT: Duration = Duration::from_millis(50);
 
-/// Values of [`HeadWord::Standing`]; others mean that the host never joined.
+/// Values of [`HeadWord::Standing`]; any other value means that the host never joined.
 const SERVING: u64 = 1;
 const LEFT: u64 = 2;
 
-/// Identity of this host towards the others.
+/// Identity that this host shows to the other hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// Number of the host: an index into the records. Each kernel has one of its own.
+    /// Number of the host, which is an index into the records. Each kernel must have a different number.
     pub host: u32,
-    /// Name, for people who look.
+    /// Name of the host, which is shown to people who list the pool.
     pub name: String,
-    /// Identity of the kernel's boot: another one means that no process of before runs any more.
+    /// Identity of the kernel's boot. If it has changed, no process from before the boot runs any more.
     pub boot: u128,
     /// Identity of the socket at which the manager serves.
     pub socket: u64,
@@ -44,17 +44,17 @@ pub enum CannotJoin {
     Ended(u32),
 }
 
-/// Standing of a host, as its record says.
+/// Whether a host serves, according to its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// State of a host that never joined.
+    /// The host never joined.
     Absent,
     Serving,
-    /// State of a host that left, and has nothing.
+    /// The host left, and has no sections.
     Left,
 }
 
-/// Description of a host, for people who look.
+/// Description of a host, for people who list the pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HostRecord {
     pub host: u32,
@@ -63,21 +63,21 @@ pub(crate) struct HostRecord {
     pub incarnation: u64,
     /// True if this incarnation was declared ended.
     pub is_ended: bool,
-    /// Sections that it claims.
+    /// Number of sections that the host claims.
     pub sections: u32,
 }
 
-/// This host's membership.
+/// Membership of this host in the group that shares a device.
 pub(crate) struct Member {
     pub(super) records: Records,
     us: Claimant,
-    /// Last incarnation of each host that is known to have ended.
+    /// For each host, the last incarnation that is known to have ended.
     ended: Vec<u64>,
     /// Sections that this host has.
     held: BTreeSet<u32>,
     first: u32,
     sections: u32,
-    /// Section behind those that were taken last.
+    /// First section after those that were taken last.
     next: u32,
     beat: u64,
     next_beat: Option<Instant>,
@@ -85,11 +85,12 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Joins the hosts of a device that is mapped whole. `programs_remain` says whether programs run that used it under
-    /// an earlier manager of this host.
+    /// Joins the group of hosts that share a device, which is mapped as a whole. `programs_remain` is true if programs
+    /// still run that used the device under an earlier manager of this host.
     ///
     /// # Errors
-    /// If there is no such host, it is served already, or was declared ended while programs of it run.
+    /// If the device has no record for this host, another manager serves this host, or the host was declared ended
+    /// while its programs still run.
     pub(crate) fn join(
         space: Arc<Space>,
         superblock: &Superblock,
@@ -131,7 +132,7 @@ impl Member {
         Ok(member)
     }
 
-    /// Checks that no other manager serves this host. One that does shows it.
+    /// Checks that no other manager serves this host. A manager that serves is recognized by its moving heartbeat.
     fn check_unserved(&self, identity: &Identity, silence: Duration) -> Result<(), CannotJoin> {
         let host = self.us.host;
         let get = |word| self.records.get(host, word);
@@ -154,14 +155,14 @@ impl Member {
         half(0) | half(1) << 64
     }
 
-    /// Goes on with the incarnation of a manager before on this kernel, and all that it claimed.
+    /// Continues the incarnation of the previous manager on this kernel, with all sections that it claimed.
     fn resume(&mut self, incarnation: u64) {
         self.us.incarnation = incarnation;
         let claimed = self.all().filter(|&section| self.claim(self.us.host, section) == incarnation);
         self.held = claimed.collect();
     }
 
-    /// Begins a new incarnation, with nothing.
+    /// Begins a new incarnation, without any sections.
     fn begin(&mut self) {
         let mut join = Join::new(self.us.host);
         self.us.incarnation = loop {
@@ -197,24 +198,25 @@ impl Member {
         self.us.host
     }
 
-    /// Shows by which number this host's doorbell is rung; `None`: it has none.
+    /// Publishes the number by which other hosts ring this host's doorbell; `None` if this host has no doorbell.
     pub(crate) fn show_doorbell(&self, number: Option<u32>) {
         let word = number.map_or(0, |number| u64::from(number) + 1);
         self.records.set(self.us.host, HeadWord::Doorbell, word);
     }
 
-    /// Returns the number by which a host's doorbell is rung, as its record says; `None` if it has none.
+    /// Returns the number by which a host's doorbell is rung, according to the host's record; `None` if the host has no
+    /// doorbell.
     pub(crate) fn doorbell_of(&self, host: Host) -> Option<u32> {
         let word = self.records.get(host, HeadWord::Doorbell);
         u32::try_from(word.checked_sub(1)?).ok()
     }
 
-    /// Returns the number of hosts for which there are records.
+    /// Returns the number of hosts that have records on the device.
     pub(crate) fn hosts(&self) -> usize {
         self.us.hosts
     }
 
-    /// Shows that this host serves, if it is time to.
+    /// Makes a heartbeat if it is due.
     pub(crate) fn beat(&mut self, now: Instant) {
         if self.next_beat.is_none_or(|next| next <= now) {
             self.next_beat = Some(now + BEAT);
@@ -228,7 +230,7 @@ impl Member {
         self.records.get(host, HeadWord::Heartbeat)
     }
 
-    /// Returns whether a host serves, as its record says.
+    /// Returns whether a host serves, according to its record.
     pub(crate) fn standing(&self, host: Host) -> Standing {
         match self.records.get(host, HeadWord::Standing) {
             SERVING => Standing::Serving,
@@ -237,7 +239,8 @@ impl Member {
         }
     }
 
-    /// Learns which incarnations have ended, at each heartbeat. Returns whether this host's own was declared ended.
+    /// Updates the knowledge of ended incarnations, at most once per heartbeat interval. Returns whether this host's
+    /// incarnation was declared ended.
     pub(crate) fn learn_if_time(&mut self, now: Instant) -> bool {
         if self.next_look.is_some_and(|next| next > now) {
             return false;
@@ -246,7 +249,7 @@ impl Member {
         self.learn_all()
     }
 
-    /// Learns which incarnations have ended. Returns whether this host's own was declared ended.
+    /// Updates the knowledge of ended incarnations. Returns whether this host's incarnation was declared ended.
     pub(crate) fn learn_all(&mut self) -> bool {
         for of in 0..self.us.hosts {
             self.ended[of] = self.ended[of].max(learn(&mut self.records, self.us.hosts, of));
@@ -260,15 +263,16 @@ impl Member {
         (incarnation, incarnation <= self.ended[host])
     }
 
-    /// Declares that the current incarnation of another host has ended: nothing of it can store to the device any more.
+    /// Declares that the current incarnation of another host has ended, so that none of its stores can reach the device
+    /// any more.
     pub(crate) fn declare_ended(&mut self, of: Host) {
         let (incarnation, _) = self.incarnation_of(of);
         declare(&mut self.records, self.us.host, of, incarnation);
         self.ended[of] = self.ended[of].max(incarnation);
     }
 
-    /// Claims `count` adjacent sections, and returns the first. Looks first behind those that it took last. `None` if
-    /// there are none, or others want the same ones.
+    /// Claims `count` adjacent sections, and returns the first. The search starts after the sections that were taken
+    /// last. Returns `None` if not enough adjacent sections are free, or other hosts want them.
     pub(crate) fn take(&mut self, count: u32) -> Option<u32> {
         let behind = self.next.clamp(self.first, self.sections);
         let found = self.take_within(behind..self.sections, count);
@@ -291,7 +295,7 @@ impl Member {
         None
     }
 
-    /// Claims all sections of a range, or none and returns one that cannot be had.
+    /// Claims all sections of a range. If one of them cannot be claimed, claims none and returns that section.
     fn take_all(&mut self, range: std::ops::Range<u32>) -> Result<(), u32> {
         for section in range.clone() {
             self.beat(Instant::now());
@@ -314,11 +318,11 @@ impl Member {
         }
     }
 
-    /// Gives up sections that this host has, and in which none of its processes has anything.
+    /// Gives up sections of this host that none of its processes uses.
     pub(crate) fn give(&mut self, sections: std::ops::Range<u32>) {
         for section in sections {
             assert!(self.held.remove(&section), "a section was given up twice");
-            // Writing many sections back takes longer than others wait.
+            // Writing back many sections may take longer than the other hosts wait for a heartbeat.
             self.beat(Instant::now());
             let mut release = Release::new(self.us.host, section);
             while let Stepped::Going(next) = release.step(&mut self.records) {
@@ -327,7 +331,7 @@ impl Member {
         }
     }
 
-    /// Gives up all sections but those of `used`, which a manager before had not given up yet.
+    /// Gives up all sections except `used`. They remain if the previous manager was killed before it gave them up.
     pub(crate) fn give_all_but(&mut self, used: &BTreeSet<u32>) {
         let unused: Vec<u32> = self.held.difference(used).copied().collect();
         unused.into_iter().for_each(|section| self.give(section..section + 1));
@@ -355,13 +359,13 @@ impl Member {
         self.first..self.sections
     }
 
-    /// Returns the number of sections that can be claimed, and how many of them nobody claims.
+    /// Returns the number of sections that can be claimed, and how many of them no host claims.
     pub(crate) fn room(&self) -> (u32, u32) {
         let is_free = |section: &u32| (0..self.us.hosts).all(|by| self.claim(by, *section) <= self.ended[by]);
         (self.sections - self.first, self.all().filter(is_free).count() as u32)
     }
 
-    /// Describes all hosts that ever joined.
+    /// Describes all hosts that have ever joined.
     pub(crate) fn describe(&self) -> Vec<HostRecord> {
         let one = |host: Host| {
             let (incarnation, is_ended) = self.incarnation_of(host);
@@ -378,12 +382,12 @@ impl Member {
         (0..self.us.hosts).map(one).filter(|record| record.standing != Standing::Absent).collect()
     }
 
-    /// Returns the name of a host, as far as it can be printed.
+    /// Returns the name of a host, without control characters.
     pub(crate) fn name(&self, host: Host) -> String {
         name_of(&self.records, host)
     }
 
-    /// Leaves, with nothing: the next manager of this host begins a new incarnation.
+    /// Leaves the group after giving up all sections. The next manager of this host begins a new incarnation.
     pub(crate) fn leave(&mut self) {
         self.give_all_but(&BTreeSet::new());
         self.show_doorbell(None);
@@ -391,7 +395,7 @@ impl Member {
     }
 }
 
-/// Returns the name of a host, as far as it can be printed.
+/// Returns the name of a host, without control characters.
 pub(super) fn name_of(records: &Records, host: Host) -> String {
     let words = (0..NAME_WORDS).map(|part| records.get(host, HeadWord::Name(part)));
     let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).take_while(|byte| *byte != 0).collect();

@@ -1,16 +1,16 @@
-//! Hosts that share one device: who has which section, which hosts serve, and messages between their managers.
+//! Hosts that share one device: which host has which section, which hosts serve, and messages between their managers.
 //!
-//! A host is a kernel with its own caches. Hosts agree through the device alone: each writes only its own record, and
-//! reads those of the others, by way of [cache control](crate::cache_control). `docs/decisions/0023-hosts.md` says
-//! what happens when a host stops, ends, or comes back.
+//! A host is a kernel with its own caches. Hosts agree through the device alone: each host writes only its record, and
+//! reads the records of the other hosts through [cache control](crate::cache_control). `docs/decisions/0023-hosts.md`
+//! states what happens when a host stops, ends, or comes back.
 //!
 //! | module | idea |
 //! |---|---|
 //! | [`layout`] | superblock and records: offsets, version, checksum |
 //! | [`claims`] | rules by which a host takes and gives up a section |
 //! | [`records`] | the records on a mapped device |
-//! | [`member`] | this host: joins, shows that it serves, claims sections |
-//! | [`superblock`] | superblocks: written, checked |
+//! | [`member`] | this host: joins, shows a heartbeat, claims sections |
+//! | [`superblock`] | writing and checking of superblocks |
 //! | [`link`] | messages between the managers of two hosts |
 
 mod claims;

@@ -1,19 +1,21 @@
-//! Model checking of the claims: hosts over memory that is not coherent, stopped anywhere, in every order.
+//! Model checking of the claims: hosts share memory that is not coherent, may be stopped anywhere, and run in every
+//! order.
 //!
-//! A host has copies of lines. A store goes into its copy; [`Words::publish`] and [`Words::refresh`] begin something
-//! that ends at any later moment, at the latest at the fence; a dirty copy may also be written back at any moment by
-//! itself. A host may lose power between any two accesses, with all its copies; it joins again, or another declares
-//! it ended. Each test explores all states. Then [`each_access_is_needed`] leaves out the accesses of one purpose at
-//! a time, and expects that a property fails.
+//! A host has copies of lines, and a store changes only its copy. [`Words::publish`] and [`Words::refresh`] start an
+//! operation that ends at any later moment, at the latest at the fence. A dirty copy may also be written back by itself
+//! at any moment. A host may lose power between any two accesses, and then loses all its copies. Later the host joins
+//! again, or another host declares it ended. Each test explores all states. [`each_access_is_needed`] leaves out the
+//! accesses of one purpose at a time, and expects that a property fails then.
 
 use super::claims::*;
 use stateright::{Checker, Model, Property};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Line of the device.
+/// Cache line of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Line {
-    /// First line of a host's record: its incarnation, and the others' that it declared ended.
+    /// First line of a host's record. It has the host's incarnation, and the incarnations of other hosts that it
+    /// declared ended.
     Head(Host),
     /// Claims of a host.
     Claims(Host),
@@ -21,24 +23,24 @@ enum Line {
     Contents(u32),
 }
 
-/// Words of a line; as many as the model needs.
+/// Contents of a line, with only the words that the model needs.
 type Content = [u8; 3];
 
-/// Copy of a line.
+/// Copy of a line in a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Copied {
     content: Content,
     dirty: bool,
 }
 
-/// Something that ends at any later moment, at the latest at the fence.
+/// Operation that ends at any later moment, at the latest at the fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Begun {
     Publish(Line),
     Refresh(Line),
 }
 
-/// Copies of one host, and what it has begun.
+/// Copies of one host, and the operations that it has started.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct Cache {
     copies: BTreeMap<Line, Copied>,
@@ -78,7 +80,7 @@ impl Cache {
     }
 }
 
-/// Access of one host, without what the test leaves out.
+/// Access of one host, without the accesses that the test leaves out.
 struct Access<'a> {
     cache: &'a mut Cache,
     device: &'a mut Device,
@@ -137,18 +139,18 @@ impl Words for Access<'_> {
     }
 }
 
-/// What a host does at the moment.
+/// Current activity of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Doing {
     Joining(Join),
     /// Decides what to do next.
     Idle,
-    /// The flag is true while no other host has, or wants, the section that this one takes.
+    /// Takes a section. The flag is true while no other host has or wants the section.
     Taking(Take, bool),
-    /// Writes the contents of a section that it has.
+    /// Writes the contents of a section that it has taken.
     Writing(u32, Write),
     Releasing(Release),
-    /// Has done all that it had to do.
+    /// Has taken and released all its sections.
     Ended,
     Off,
 }
@@ -157,7 +159,7 @@ enum Doing {
 enum Write {
     Store,
     Publish,
-    /// The contents are on the device, and stay there until the section is released.
+    /// The contents are on the device, and must stay there until the section is released.
     Published,
 }
 
@@ -166,9 +168,9 @@ struct Member {
     cache: Cache,
     doing: Doing,
     incarnation: u64,
-    /// Last incarnation of each host that this one knows to have ended.
+    /// For each host, the last incarnation that this host knows to have ended.
     ended: Vec<u64>,
-    /// Sections that it still takes and releases.
+    /// Number of sections that this host must still take and release.
     to_take: u8,
 }
 
@@ -177,16 +179,16 @@ struct Rack {
     device: Device,
     members: Vec<Member>,
     failures_left: u8,
-    /// Description of what went wrong in a step.
+    /// Description of an error in a step.
     wrong: Option<&'static str>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Event {
     Step(Host),
-    /// Begins to take a section.
+    /// A host begins to take a section.
     Begin(Host, u32),
-    /// Something that a host began ends by itself.
+    /// An operation that a host started ends by itself.
     End(Host, Begun),
     /// A dirty line is written back by itself.
     Evict(Host, Line),
@@ -203,7 +205,7 @@ enum Event {
 struct Racks {
     hosts: usize,
     sections: u32,
-    /// Sections that each host takes one after another.
+    /// Number of sections that each host takes one after another.
     takes: u8,
     failures: u8,
     restarts: bool,
@@ -224,7 +226,7 @@ const SMALL: Racks = Racks {
 };
 
 impl Rack {
-    /// Runs `act` with a host's access, and its state.
+    /// Calls `act` with a host's access and the host's state.
     fn with<T>(
         &mut self,
         host: Host,
@@ -239,7 +241,7 @@ impl Rack {
         result
     }
 
-    /// Returns the last incarnation of a host that the device says has ended.
+    /// Returns the last incarnation of a host that has ended according to the device.
     fn ended_on_device(&self, of: Host) -> u64 {
         let on_device = |word: Word| {
             let (line, at) = line_of(word);
@@ -251,7 +253,7 @@ impl Rack {
         declared.max().unwrap_or(0).max(current.saturating_sub(1))
     }
 
-    /// Returns whether a host has or wants a section, on the device or in its own copies.
+    /// Returns whether a host has or wants a section, according to the device or to the host's copies.
     fn is_wanted(&self, by: Host, section: u32, ended: u64) -> bool {
         let (line, at) = line_of(Word::Claim { by, section });
         let device = self.device.get(&line).map_or(0, |content| content[at]);
@@ -260,7 +262,7 @@ impl Rack {
         takes || u64::from(device.max(copied)) > ended
     }
 
-    /// Returns whether no host but this one has or wants a section, as far as this host can know.
+    /// Returns whether no other host has or wants a section, as far as this host can know.
     fn is_clear(&self, for_host: Host, section: u32) -> bool {
         let others = (0..self.members.len()).filter(|&by| by != for_host);
         others.into_iter().all(|by| !self.is_wanted(by, section, self.members[for_host].ended[by]))
@@ -296,13 +298,13 @@ impl Rack {
                     Doing::Writing(section, Write::Publish)
                 }
                 Doing::Writing(section, Write::Publish) => {
-                    // The writer's own publishing, which is not part of the rules.
+                    // The host publishes the contents that it wrote; this is not part of the rules.
                     access.cache.begun.insert(Begun::Publish(Line::Contents(section)));
                     access.fence(Purpose::Look);
                     Doing::Writing(section, Write::Published)
                 }
                 Doing::Writing(section, Write::Published) => {
-                    // Written again, and not published: that is left to the release.
+                    // The section is written again but not published, because the release must publish it.
                     let copy = access.cache.load(access.device, Line::Contents(section));
                     *copy = Copied { content: [host as u8 + 1, member.to_take, 1], dirty: true };
                     Doing::Releasing(Release::new(host, section))
@@ -320,7 +322,8 @@ impl Rack {
 }
 
 impl Racks {
-    /// Returns whether nothing has to happen any more: a dirty line may stay in a cache for ever.
+    /// Returns whether no event other than an eviction can happen. Evictions are excluded because a dirty line may stay
+    /// in a cache for ever.
     fn is_quiet(&self, rack: &Rack) -> bool {
         let mut events = Vec::new();
         self.actions(rack, &mut events);
@@ -416,7 +419,7 @@ impl Model for Racks {
             Event::Fail(host) => {
                 rack.failures_left -= 1;
                 rack.members[host].cache = Cache::default();
-                // What it had not made known has not been.
+                // Everything that the host had not published is lost.
                 rack.members[host].doing = Doing::Off;
             }
             Event::Restart(host) => rack.members[host].doing = Doing::Joining(Join::new(host)),
@@ -436,7 +439,7 @@ impl Model for Racks {
                 }
             }
         }
-        // Whoever takes a section that another begins to want may be refused from now on.
+        // A host that takes a section may be refused once another host begins to want the section.
         for host in 0..self.hosts {
             if let Doing::Taking(take, true) = rack.members[host].doing
                 && !rack.is_clear(host, take.section())
@@ -475,7 +478,7 @@ impl Model for Racks {
     }
 }
 
-/// Explores all states; returns the name of a property that fails.
+/// Explores all states. Returns their number, and the name of a property that fails.
 fn explore(model: Racks) -> (usize, Option<&'static str>) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let checker = model.checker().threads(threads).spawn_bfs().join();
@@ -495,7 +498,7 @@ fn two_hosts_never_share_a_section_nor_lose_one() {
     }
 }
 
-/// Leaves out all accesses of one purpose: some property then fails.
+/// Leaves out all accesses of one purpose, and checks that some property fails then.
 #[test]
 fn each_access_is_needed() {
     use Omitted::{Fence, Publish, Refresh};

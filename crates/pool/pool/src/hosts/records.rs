@@ -1,4 +1,4 @@
-//! Records of all hosts, as this host reaches them on the device.
+//! Records of all hosts, as this host accesses them on the device.
 
 use super::claims::{Host, Part, Purpose, Word, Words};
 use super::layout::{HeadWord, LINK_WORD_COUNT, Layout, LinkWord, RING_BYTES};
@@ -15,7 +15,7 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Makes the access to records on a device that is mapped whole.
+    /// Makes the access to the records of a device that is mapped as a whole.
     pub(super) fn new(space: Arc<Space>, layout: Layout) -> Records {
         assert!(space.is_whole() && layout.end() <= space.bytes());
         Records { space, layout }
@@ -27,41 +27,42 @@ impl Records {
 
     fn at(&self, offset: u64) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8) && offset + 8 <= self.layout.end());
-        // SAFETY: inside the records, which are mapped for as long as the space; aligned; atomics may be shared.
+        // SAFETY: the word is inside the records, which stay mapped as long as the space, and it is aligned. Atomics
+        // may be shared.
         unsafe { &*self.space.pointer(offset).cast::<AtomicU64>() }
     }
 
-    /// Loads a word of a head, as its host last published it.
+    /// Loads a word of a host's head, as that host last published it.
     pub(super) fn get(&self, host: Host, word: HeadWord) -> u64 {
         self.memory().load(self.at(self.layout.head_word(host, word)))
     }
 
-    /// Stores a word of this host's own head, and publishes it.
+    /// Stores a word of this host's head, and publishes it.
     pub(super) fn set(&self, us: Host, word: HeadWord, value: u64) {
         self.memory().store(self.at(self.layout.head_word(us, word)), value);
     }
 
-    /// Loads a word of the rules of the claims, as its host last published it.
+    /// Loads a word that the rules for claims use, as its host last published it.
     pub(super) fn get_word(&self, word: Word) -> u64 {
         self.memory().load(self.at(self.layout.word(word)))
     }
 
-    /// Loads the words of a host's link to another, as they were published together.
+    /// Loads the words of a host's link to another host. They were published together.
     pub(super) fn link(&self, by: Host, to: Host) -> [u64; LINK_WORD_COUNT] {
         let first = self.layout.head_word(by, HeadWord::Link(to, LinkWord::Epoch));
-        // The first load refreshes the line, in which the others are.
+        // This load refreshes the line, which also has the other words.
         let epoch = self.memory().load(self.at(first));
         let rest = |word: u64| self.at(first + word * 8).load(Ordering::Acquire);
         [epoch, rest(1), rest(2), rest(3)]
     }
 
-    /// Returns words of the ring of one host to another, from a position that wraps around.
+    /// Returns words of the ring from one host to another, starting at a position that wraps around.
     pub(super) fn read_ring(&self, from: Host, to: Host, position: u64, words: usize) -> Vec<u64> {
         let mut read = Vec::with_capacity(words);
         for (offset, range) in self.parts(from, to, position, words) {
-            // SAFETY: inside the ring, which is mapped, and of which this host writes nothing.
+            // SAFETY: the range is inside the ring, which is mapped and which this host does not write.
             unsafe { self.memory().refresh(self.space.pointer(offset), range.len() * 8) };
-            // Each word is loaded once: another host may write it meanwhile.
+            // Each word is loaded only once, because the other host may write it meanwhile.
             read.extend(
                 (0..range.len() as u64).map(|word| self.at(offset + word * 8).load(Ordering::Acquire)),
             );
@@ -69,18 +70,20 @@ impl Records {
         read
     }
 
-    /// Writes words into this host's ring to another, at a position that wraps around, and publishes them.
+    /// Writes words into the ring from this host to another, starting at a position that wraps around, and publishes
+    /// them.
     pub(super) fn write_ring(&self, us: Host, to: Host, position: u64, words: &[u64]) {
         for (offset, range) in self.parts(us, to, position, words.len()) {
             for (word, at) in words[range.clone()].iter().zip(0..) {
                 self.at(offset + at * 8).store(*word, Ordering::Release);
             }
-            // SAFETY: inside this host's own ring, which only this manager writes.
+            // SAFETY: the range is inside this host's ring, which only this manager writes.
             unsafe { self.memory().publish(self.space.pointer(offset), range.len() * 8) };
         }
     }
 
-    /// Returns the parts of a range of a ring that lie behind each other: their offsets, and which words.
+    /// Divides a range of a ring into contiguous parts, of which there are two if the range wraps around. Returns the
+    /// offset of each part and the indices of its words.
     fn parts(
         &self,
         from: Host,
@@ -95,9 +98,9 @@ impl Records {
     }
 }
 
-/// Returns the word on the device by which a host's incarnation is declared ended. A declaration ends all programs of a
-/// host, and may lie in the record of any other, so noise in a record must not be one: incarnations themselves are small
-/// numbers, which noise hits.
+/// Returns the word on the device that declares an incarnation of a host ended. A declaration ends all programs of a
+/// host, and any other host's record may contain it, so it must not arise from noise in a record. Therefore the word is
+/// a hash: an incarnation itself is a small number, which noise may hit.
 fn sealed(of: Host, incarnation: u64) -> u64 {
     let mut bytes = *b"declared ended:                 ";
     bytes[16..24].copy_from_slice(&incarnation.to_le_bytes());
@@ -106,7 +109,8 @@ fn sealed(of: Host, incarnation: u64) -> u64 {
 }
 
 impl Words for Records {
-    /// Loads a word. A declaration counts if it is of the host's current incarnation: earlier ones ended when it joined.
+    /// Loads a word. A declaration counts only if it names the host's current incarnation, because all earlier
+    /// incarnations ended when the host joined.
     fn load(&mut self, word: Word) -> u64 {
         let value = self.at(self.layout.word(word)).load(Ordering::Acquire);
         let Word::Ended { of, .. } = word else { return value };
@@ -126,11 +130,12 @@ impl Words for Records {
         match part {
             Part::Word(word) => {
                 let at = std::ptr::from_ref(self.at(self.layout.word(word))).cast();
-                // SAFETY: the line is in the records, and of this host alone.
+                // SAFETY: the line is in the records, and only this host writes it.
                 unsafe { self.memory().publish(at, 8) };
             }
-            // Dropped besides being written back: copies of what others write there later are of no use.
-            // SAFETY: all of the device is mapped, and the section is this host's.
+            // The lines are dropped as well as written back, because the copies become outdated once another host
+            // writes the section.
+            // SAFETY: the whole device is mapped, and this host has the section.
             Part::Section(section) => unsafe {
                 self.memory().refresh(self.space.pointer(u64::from(section) * SECTION), SECTION as usize);
             },
@@ -142,12 +147,12 @@ impl Words for Records {
             Part::Word(word) => (self.layout.word(word), 8),
             Part::Section(section) => (u64::from(section) * SECTION, SECTION as usize),
         };
-        // SAFETY: all of the device is mapped; words that are refreshed are published after each store.
+        // SAFETY: the whole device is mapped, and words that are refreshed are published after each store.
         unsafe { self.memory().refresh(self.space.pointer(offset), bytes) };
     }
 
-    /// Orders what was begun, and earlier stores, before later loads: two hosts that each store a claim and then load
-    /// the other's must not both miss it, in coherent memory either.
+    /// Orders all operations that were started, and earlier stores, before later loads. This is needed even in coherent
+    /// memory: otherwise two hosts that each store a claim and then load the other host's claim could both miss it.
     fn fence(&mut self, _: Purpose) {
         fence(Ordering::SeqCst);
     }

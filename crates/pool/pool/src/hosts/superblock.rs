@@ -1,4 +1,4 @@
-//! Superblocks on devices: written when they are formatted, and checked by every manager.
+//! Superblocks on devices: written when the devices are formatted, and checked by every manager.
 
 use super::layout::{HeadWord, Layout, Superblock, Unusable, WORDS};
 use super::member::BEAT;
@@ -21,14 +21,15 @@ pub(crate) fn read_superblock(space: &Space, offset: u64) -> Result<Superblock, 
 fn word(space: &Space, offset: u64, at: usize) -> &AtomicU64 {
     let offset = offset + at as u64 * 8;
     assert!(space.is_whole() && offset + 8 <= space.bytes());
-    // SAFETY: inside the devices, which are mapped for as long as the space; aligned; atomics may be shared.
+    // SAFETY: the word is inside the devices, which stay mapped as long as the space, and it is aligned. Atomics may be
+    // shared.
     unsafe { &*space.pointer(offset).cast::<AtomicU64>() }
 }
 
 /// Clears the records of all hosts on mapped devices, and then writes the superblocks.
 ///
 /// # Errors
-/// If the records leave no section to use.
+/// If the records leave no section for use.
 pub(crate) fn write_records(space: &Space, superblock: &Superblock) -> Result<(), String> {
     let layout = superblock.layout();
     let occupied = layout.record_sections();
@@ -38,7 +39,8 @@ pub(crate) fn write_records(space: &Space, superblock: &Superblock) -> Result<()
             superblock.sections, superblock.hosts
         ));
     }
-    // The superblocks are in the first pages, so nobody takes the device for a whole one meanwhile.
+    // This also clears the superblocks, which are in the first pages. Therefore no manager accepts the devices while
+    // they are partly written.
     clear(space, layout);
     for device in 0..superblock.set.devices {
         let words = Superblock { device, ..*superblock }.to_words();
@@ -54,12 +56,12 @@ pub(crate) fn write_records(space: &Space, superblock: &Superblock) -> Result<()
 fn clear(space: &Space, layout: Layout) {
     let zeros = [0; PAGE as usize];
     for offset in (0..layout.end()).step_by(PAGE as usize) {
-        // SAFETY: all of the device is mapped, and no host serves.
+        // SAFETY: the whole device is mapped, and no host serves.
         unsafe { space.memory().write(space.pointer(offset), &zeros) };
     }
 }
 
-/// Returns the name of a host that shows that it serves.
+/// Returns the name of a host whose heartbeat moves.
 pub(crate) fn find_serving(space: Arc<Space>, superblock: &Superblock) -> Option<String> {
     let records = Records::new(space, superblock.layout());
     let beats = || -> Vec<u64> {
@@ -71,7 +73,7 @@ pub(crate) fn find_serving(space: Arc<Space>, superblock: &Superblock) -> Option
     Some(super::member::name_of(&records, host))
 }
 
-/// Returns a number that no other pool has.
+/// Returns a random number that identifies a pool.
 pub(crate) fn random_identity() -> u128 {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();

@@ -1,4 +1,4 @@
-//! Memory behind segments: their files and the seals of these.
+//! Memory behind segments: their files, and the seals on these files.
 
 use super::devices::Devices;
 use super::folder::Folder;
@@ -14,24 +14,24 @@ use std::sync::Arc;
 /// Kind of memory that a pool consists of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Backing {
-    /// Memory files without a name, one per segment; `huge`: of huge pages of 2 MiB.
+    /// Memory files without a name, one per segment. With `huge`, they consist of huge pages of 2 MiB.
     Memfd { huge: bool },
     /// Files in a directory on tmpfs or hugetlbfs, one per segment.
     Directory(PathBuf),
-    /// Device-DAX devices, or files, that form an interleave set; `granularity` in bytes.
+    /// Device-DAX devices or files that form an interleave set, with its `granularity` in bytes.
     Devices { paths: Vec<PathBuf>, granularity: u64 },
 }
 
-/// Memory of a pool, in use.
+/// Memory of a pool that a manager has opened.
 pub(super) struct Store {
     pub backing: Backing,
-    /// The devices, if it consists of devices.
+    /// The devices, if the pool consists of devices.
     pub devices: Option<Arc<Devices>>,
-    /// The folder, if it consists of files in a directory.
+    /// The locked folder, if the pool consists of files in a directory.
     pub folder: Option<Folder>,
 }
 
-/// Reason why a file cannot be sealed for the peers that are granted it.
+/// Reason why a segment's file cannot be sealed for the peers that it is granted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unfit {
     /// The file was sealed for the other kind of access.
@@ -47,7 +47,7 @@ impl From<Errno> for Unfit {
 }
 
 impl Store {
-    /// Makes a segment's file; `None` in a device.
+    /// Makes the file of a segment; returns `None` if the segment lies in a device.
     pub(super) fn make(&self, extent: Extent) -> rustix::io::Result<Option<OwnedFd>> {
         match self.devices {
             Some(_) => Ok(None),
@@ -55,8 +55,9 @@ impl Store {
         }
     }
 
-    /// Makes a queue area's file, filled with zeros; `None` in a device. Both sides of a channel write it, so it
-    /// is sealed against everything but writing. It has no name, even if segments' files have one.
+    /// Makes the file of a queue area, filled with zeros; returns `None` if the area lies in a device. Both sides of a
+    /// channel write the area, so its file is sealed against everything except writing. The file has no name, even in a
+    /// pool whose segments have named files.
     pub(super) fn make_queues(&self, extent: Extent) -> rustix::io::Result<Option<OwnedFd>> {
         if let Some(devices) = &self.devices {
             devices.clear(extent);
@@ -67,24 +68,26 @@ impl Store {
         Ok(Some(file))
     }
 
-    /// Writes back what processes of this host may have written to memory of another.
+    /// Writes back to memory the lines of other hosts' memory that local processes may have written.
     pub(super) fn write_back(&self, extents: &[Extent]) {
         if let Some(devices) = &self.devices {
             extents.iter().for_each(|extent| devices.write_back(*extent));
         }
     }
 
-    /// Seals a segment's file for the peers that are granted it, to be either read or written: never both.
+    /// Seals a segment's file for the peers that it is granted to, either for reading or for writing, but never for
+    /// both.
     ///
-    /// Before a grant for reading, the seals must keep everybody but the owner, which has the file mapped
-    /// already, from mapping it writable, even by opening it again. Before a grant for writing, they must keep
-    /// anybody from adding seals: one peer could otherwise keep later ones from mapping it.
+    /// Before a grant for reading, the seals must prevent every process from mapping the file writable, even by opening
+    /// it again; only the owner may, because it has the file mapped already. Before a grant for writing, the seals must
+    /// prevent every process from adding seals, because otherwise one peer could keep later peers from mapping the
+    /// file.
     ///
     /// # Errors
-    /// If it was sealed for the other kind of access, or is not one of our files.
+    /// If the file was sealed for the other kind of access, or the kernel refuses the seals.
     pub(super) fn seal(&self, file: &OwnedFd, access: Access) -> Result<(), Unfit> {
         if !matches!(self.backing, Backing::Memfd { .. }) {
-            // Files with names have no seals; all their users are one user's processes.
+            // Files with names have no seals, but all their users are processes of one user.
             return Ok(());
         }
         let sealed = rustix::fs::fcntl_get_seals(file)?;
@@ -102,13 +105,13 @@ impl Store {
 }
 
 impl Backing {
-    /// Returns a hash of the description (FNV-1a), the same in all managers for the same memory.
+    /// Returns a hash (FNV-1a) of the description, which is equal in all managers for the same memory.
     pub fn hash(&self) -> u64 {
         unrack_basis::fnv_1a(self.to_string().as_bytes())
     }
 
-    /// Returns why only processes of one user may share this memory, whose descriptors let each process end the
-    /// others by `SIGBUS`; `None` if they do not.
+    /// Returns why only processes of one user may share this memory, or `None` if other users may share it too. The
+    /// reason is that a process could use its descriptor to kill the others by `SIGBUS`.
     pub fn why_one_user(&self) -> Option<&'static str> {
         match self {
             Backing::Memfd { huge: false } => None,
@@ -116,7 +119,7 @@ impl Backing {
                 Some("a process can give a huge page back to the machine, which may have no other")
             }
             Backing::Directory(_) => Some("a process can truncate a file that has a name"),
-            // A device cannot be made shorter; a file can.
+            // A file can be truncated, but a device cannot.
             Backing::Devices { paths, .. } => paths
                 .iter()
                 .any(|path| path.is_file())
@@ -124,7 +127,7 @@ impl Backing {
         }
     }
 
-    /// Makes a file for just this extent, which can be neither grown nor shrunk, or has all its memory allocated:
+    /// Makes a file for this extent alone. The file either has a fixed size or has all its memory allocated, so that
     /// touching it does not end in `SIGBUS`.
     ///
     /// # Errors
@@ -135,7 +138,7 @@ impl Backing {
             Backing::Directory(_) => self.make_named(extent)?,
             Backing::Devices { .. } => unreachable!("segments of devices have no files"),
         };
-        // A peer that may only read must not find a way to write by opening the file again.
+        // The permissions prevent a peer of another user that may only read from opening the file again for writing.
         rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR)?;
         Ok(file)
     }
@@ -145,7 +148,7 @@ impl Backing {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file = match rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR) {
             Err(Errno::EXIST) => {
-                // The extent is free: the file remains from a manager that was killed while making it.
+                // The extent is free, so the file was left by a manager that was killed while making it.
                 rustix::fs::unlink(&path)?;
                 rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR)?
             }
@@ -162,7 +165,7 @@ impl Backing {
         }
     }
 
-    /// Opens the existing file of an extent, if segments' files have names.
+    /// Opens the existing file of an extent, if the files of segments have names.
     pub fn find(&self, extent: Extent) -> Option<OwnedFd> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let found = rustix::fs::open(self.path(extent)?, flags, Mode::empty()).ok()?;
@@ -170,16 +173,16 @@ impl Backing {
         (stat.st_size == extent.bytes as i64).then_some(found)
     }
 
-    /// Removes the named file of an extent that is free now.
+    /// Removes the named file of an extent that has become free.
     pub fn remove(&self, extent: Extent) {
         if let Some(path) = self.path(extent) {
-            // It may be gone: removed by hand, or by us before we were killed.
+            // The file may already be gone, removed by hand or by a previous manager before it was killed.
             let _ = rustix::fs::unlink(path);
         }
     }
 
-    /// Removes files of segments that are not known: a manager made them and was killed before it recorded their
-    /// segments. Files of other names stay.
+    /// Removes files of unknown segments, which are left if a manager is killed after it makes a file and before it
+    /// records the segment. Files with other kinds of names stay.
     pub fn sweep(&self, is_known: impl Fn(u64) -> bool) {
         let Backing::Directory(directory) = self else { return };
         let Ok(entries) = std::fs::read_dir(directory) else { return };
@@ -192,7 +195,7 @@ impl Backing {
             if let Some(Ok(offset)) = offset
                 && !is_known(offset)
             {
-                // It may be gone: by hand.
+                // The file may already have been removed by hand.
                 let _ = rustix::fs::unlink(entry.path());
             }
         }
@@ -222,10 +225,10 @@ impl fmt::Display for Backing {
     }
 }
 
-/// Prefix of the names of segments' files; the offset follows, in hexadecimal digits.
+/// Prefix of the names of segments' files; the segment's offset follows in hexadecimal digits.
 const NAME: &str = "segment-";
 
-/// Makes a file without a name whose size is fixed. Further seals may be added to it.
+/// Makes a file of fixed size without a name. Further seals may be added to it.
 fn make_memfd(bytes: u64, huge: bool) -> rustix::io::Result<OwnedFd> {
     let mut flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     if huge {
@@ -234,14 +237,15 @@ fn make_memfd(bytes: u64, huge: bool) -> rustix::io::Result<OwnedFd> {
     let file = rustix::fs::memfd_create("unrack-pool", flags)?;
     rustix::fs::ftruncate(&file, bytes)?;
     if huge {
-        // There may be too few huge pages, which would otherwise show only as a `SIGBUS` at a touch.
+        // There may be too few huge pages; without this check, a process would learn of that only by a `SIGBUS` when it
+        // touches one.
         rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
     }
     rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
     Ok(file)
 }
 
-/// Checks that this machine has huge pages at all.
+/// Checks that this machine can allocate a huge page.
 ///
 /// # Errors
 /// The kernel's error.
@@ -249,11 +253,11 @@ pub(super) fn try_huge() -> rustix::io::Result<()> {
     make_memfd(SECTION, true).map(drop)
 }
 
-/// Opens the same file again by a descriptor that cannot be mapped writable.
+/// Opens the same file again, with a descriptor that cannot be mapped writable.
 ///
 /// # Errors
-/// The kernel's error; returned at once even if another process holds a lease on the file, which would otherwise
-/// block us.
+/// The kernel's error. If another process holds a lease on the file, the error is returned at once, because otherwise
+/// that process could block the manager.
 pub(super) fn narrow(file: &OwnedFd) -> rustix::io::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())

@@ -1,7 +1,7 @@
-//! Memory of a device or file that the user names: a device-DAX path such as `/dev/dax0.0`, or several.
+//! Memory of devices or files that the user names, for example the device-DAX path `/dev/dax0.0`.
 //!
-//! One descriptor covers all of a device, so that any connected process can reach all of it: its users trust each
-//! other. A manager locks the devices that it uses.
+//! One descriptor covers a whole device, so every connected process can access all of it. Therefore all users of the
+//! device must trust each other. A manager locks the devices that it uses.
 
 use super::error::Error;
 use crate::cache_control::{AnyMemory, MemoryKind as MemoryMode, SharedMemory};
@@ -18,35 +18,35 @@ use std::sync::Arc;
 /// Type of the file system in which the kernel shows devices.
 const SYSFS: rustix::fs::FsWord = 0x6265_6572;
 
-/// Most devices of an interleave set: all their descriptors go with one message.
+/// Most devices of an interleave set, because all their descriptors go with one message.
 pub(super) const MOST_DEVICES: usize = 8;
 
-/// An interleave set that this manager uses exclusively.
+/// An interleave set that this manager has opened.
 pub(super) struct Devices {
     files: Vec<OwnedFd>,
-    /// Descriptors that hold the locks, opened separately: a lock lasts for as long as any process has the same
-    /// open file description, and processes that are handed `files` outlive us.
+    /// Descriptors that hold the locks, opened separately from `files`. A lock lasts as long as any process has the
+    /// same open file description, and the processes that receive `files` may outlive this manager.
     _locks: Vec<OwnedFd>,
     pub set: Interleave,
-    /// The whole set, mapped as in every process.
+    /// The whole set, mapped in the same way as in every process.
     space: Arc<Space>,
 }
 
-/// Whether a manager has its devices for itself.
+/// Whether a manager shares its devices with other managers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lock {
-    /// No other manager of this machine uses them.
+    /// No other manager of this machine may use the devices.
     Alone,
-    /// Managers of several hosts do, and agree through the device.
+    /// Managers of several hosts use the devices, and coordinate through them.
     Shared,
 }
 
 impl Devices {
-    /// Opens the devices at `paths`, locked if nobody else may have them, interleaved by `granularity` bytes, and maps `sections` sections
-    /// of them.
+    /// Opens the devices at `paths` as a set interleaved by `granularity` bytes, locks them if `lock_as` is
+    /// [`Lock::Alone`], and maps `sections` sections of them.
     ///
     /// # Errors
-    /// If there are none or too many, one cannot be used, or they are smaller than the capacity.
+    /// If there are no devices or too many, one cannot be used, or they are smaller than the capacity.
     pub(super) fn open(
         paths: &[PathBuf],
         granularity: u64,
@@ -96,10 +96,10 @@ impl Devices {
         Ok(Devices { files, _locks: locks, set, space: Arc::new(space) })
     }
 
-    /// Returns the number of whole sections of devices that form a set.
+    /// Returns the number of whole sections in the devices of a set.
     ///
     /// # Errors
-    /// If one cannot be used.
+    /// If one of the devices cannot be used.
     pub(super) fn sections_of(paths: &[PathBuf], set: Interleave) -> Result<u32, Error> {
         let mut least = u64::MAX;
         for path in paths {
@@ -108,44 +108,45 @@ impl Devices {
         u32::try_from(set.sections(least)).map_err(|_| Error::Devices("they are too large".into()))
     }
 
-    /// Returns the set as it is mapped here.
+    /// Returns the address space of the manager, in which the set is mapped.
     pub(super) fn space(&self) -> Arc<Space> {
         self.space.clone()
     }
 
-    /// Returns the descriptors that every process gets.
+    /// Returns the descriptors that every process receives.
     pub(super) fn files(&self) -> Vec<BorrowedFd<'_>> {
         self.files.iter().map(|file| file.as_fd()).collect()
     }
 
-    /// Writes lines back that processes of this host may have written, and drops their copies.
+    /// Writes back lines that processes of this host may have written, and drops the cached copies of them.
     pub(super) fn write_back(&self, extent: Extent) {
         let memory = self.space.memory();
-        // In the model of incoherent memory each process has its own copies, as a host has.
+        // In the model of incoherent memory, each process has separate copies, as each host has on real hardware.
         if matches!(memory, AnyMemory::Incoherent(_)) && extent.end() <= self.space.bytes() {
-            // SAFETY: all of the space is mapped.
+            // SAFETY: the whole space is mapped.
             unsafe { memory.refresh(self.space.pointer(extent.offset), extent.bytes as usize) };
         }
     }
 
-    /// Zeroes a queue area that was used before.
+    /// Fills a queue area with zeros, because it may have been used before.
     pub(super) fn clear(&self, extent: Extent) {
         let zeros = [0; PAGE as usize];
         for offset in (extent.offset..extent.end()).step_by(PAGE as usize) {
-            // SAFETY: all of the space is mapped, and nobody else uses the extent.
+            // SAFETY: the whole space is mapped, and no process uses the extent.
             unsafe { self.space.memory().write(self.space.pointer(offset), &zeros) };
         }
     }
 }
 
-/// Checks that no device or file is in a set twice, by whatever paths: bytes of one would lie upon those of the other.
+/// Checks that no device or file occurs twice in a set, even by different paths. Otherwise two parts of the address
+/// space would lie on the same bytes.
 ///
 /// # Errors
-/// Names both paths.
+/// The error names both paths of a duplicate.
 pub(super) fn check_distinct(paths: &[PathBuf]) -> Result<(), Error> {
     let mut seen = std::collections::BTreeMap::new();
     for path in paths {
-        // What cannot be opened is refused where it is.
+        // A path that cannot be opened is refused later, when it is opened.
         let Ok(found) = path.metadata() else { continue };
         let is_device = found.file_type().is_char_device();
         let identity = if is_device { (0, found.rdev()) } else { (found.dev(), found.ino()) };
@@ -157,7 +158,7 @@ pub(super) fn check_distinct(paths: &[PathBuf]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Locks a device for us until the returned descriptor is closed.
+/// Locks a device until the returned descriptor is closed.
 fn lock(path: &Path) -> std::io::Result<OwnedFd> {
     let file = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
@@ -165,7 +166,7 @@ fn lock(path: &Path) -> std::io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// Opens a device or file, and returns its bytes.
+/// Opens a device or file, and returns it with its size in bytes.
 fn open(path: &Path) -> std::io::Result<(OwnedFd, u64)> {
     let file = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let stat = rustix::fs::fstat(&file)?;
@@ -190,20 +191,20 @@ fn open(path: &Path) -> std::io::Result<(OwnedFd, u64)> {
     }
 }
 
-/// Allocates all of a file that the pool uses: touching a hole could end in `SIGBUS`.
+/// Allocates the whole part of a file that the pool uses, because touching a hole could end in `SIGBUS`.
 fn fill(file: &OwnedFd, needed: u64) -> std::io::Result<()> {
     let stat = rustix::fs::fstat(file)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Ok(());
     }
-    // The memory of a PCI device, which has a file there.
+    // In this file system, the file is the memory of a PCI device, which needs no allocation.
     if rustix::fs::fstatfs(file)?.f_type == SYSFS {
         return Ok(());
     }
     let system = rustix::fs::fstatvfs(file)?;
     let free = system.f_bavail.saturating_mul(system.f_frsize);
-    // Allocated blocks may lie beyond the bytes that the pool needs, so this may refuse too little, and never too
-    // much.
+    // Allocated blocks may lie beyond the bytes that the pool needs. Therefore this check may accept too much, but
+    // never refuses too much.
     let missing = needed.saturating_sub(stat.st_blocks as u64 * 512);
     if missing > free {
         let text = format!(

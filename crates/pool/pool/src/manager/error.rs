@@ -4,7 +4,7 @@ use crate::{PAGE, SECTION};
 use std::path::PathBuf;
 use unrack_units::{Bytes, Share};
 
-/// Returns the valid size of queue areas that is closest in intent to an invalid one.
+/// Returns a valid size of queue areas to suggest instead of an invalid one.
 fn queue_meant(size: Bytes) -> Bytes {
     size.in_whole(Bytes::new(PAGE)).min(Bytes::new(SECTION))
 }

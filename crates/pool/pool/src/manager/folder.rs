@@ -6,21 +6,22 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::path::Path;
 
-/// Folder of segments, locked for as long as this lives: two pools in one folder would remove each other's files.
+/// Folder of segments. It is locked until this is dropped, because two pools in one folder would remove each other's
+/// files.
 pub(super) struct Folder {
     file: OwnedFd,
     huge: bool,
 }
 
-/// Values of `f_type` of the file systems whose files are memory.
+/// Values of `f_type` for the file systems whose files are in memory.
 const TMPFS: u32 = 0x0102_1994;
 const HUGETLBFS: u32 = 0x9584_58f6;
 
 impl Folder {
-    /// Opens and locks a folder that belongs to this user alone, on a file system whose files are memory.
+    /// Opens and locks a folder that belongs to this user alone, on a file system whose files are in memory.
     ///
     /// # Errors
-    /// If it is not such a folder, or another pool has it locked.
+    /// If the folder is not such a folder, or another pool has locked it.
     pub(super) fn take(path: &Path) -> Result<Folder, Error> {
         let unfit = |why: String| Error::Folder { path: path.into(), why };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -48,20 +49,20 @@ impl Folder {
         Ok(Folder { file, huge: kind == HUGETLBFS })
     }
 
-    /// Returns whether its files consist of huge pages, which are not part of the machine's free memory.
+    /// Returns whether the folder's files consist of huge pages, which are not part of the machine's free memory.
     pub(super) fn is_huge(&self) -> bool {
         self.huge
     }
 
-    /// Returns the bytes that its file system still has for this user.
+    /// Returns the bytes that the folder's file system has free for this user.
     pub(super) fn free_bytes(&self) -> Option<u64> {
         let found = rustix::fs::fstatvfs(&self.file).ok()?;
         found.f_bavail.checked_mul(found.f_frsize)
     }
 }
 
-/// Unlocks at once: a child that this process forked and that has not executed its program yet has the
-/// descriptor, too.
+/// Unlocks the folder explicitly, because closing the descriptor may not suffice: a child that this process forked and
+/// that has not executed its program yet holds the same descriptor.
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);

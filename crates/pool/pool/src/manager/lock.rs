@@ -1,8 +1,8 @@
-//! Lock that keeps one manager per socket, and the ledger's file beside the socket.
+//! Lock that allows one manager per socket, and the file of the ledger, which is next to the socket.
 //!
-//! The ledger is locked for as long as its manager lives. However that ends, the kernel releases the lock. So a
-//! process that holds the lock knows that no manager serves the socket, and may replace it. There is nothing to
-//! clean up by hand.
+//! The manager keeps the ledger locked as long as it runs, and the kernel releases the lock however the manager ends.
+//! Therefore a process that obtains the lock knows that no manager serves the socket, and may replace the socket. A
+//! crash leaves no lock that must be removed by hand.
 
 use super::error::Error;
 use super::ledger::{Ledger, Record, Shape};
@@ -11,7 +11,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
-/// The ledger's file, locked. Dropping this removes it, unless some process still needs it.
+/// The ledger's file, locked. Dropping this removes the file, unless a process still needs it.
 pub(super) struct Locked {
     file: OwnedFd,
     path: PathBuf,
@@ -19,10 +19,10 @@ pub(super) struct Locked {
 }
 
 impl Locked {
-    /// Locks the ledger's file of a socket, which is made if there is none.
+    /// Locks the ledger's file of a socket, and makes the file if it does not exist.
     ///
     /// # Errors
-    /// If another manager has it, or it cannot be made.
+    /// If another manager has locked the file, or it cannot be made.
     pub(super) fn take(socket: &Path) -> Result<Locked, Error> {
         let path = ledger_of(socket);
         let failed = |error: Errno| Error::Ledger { path: path.clone(), error: error.into() };
@@ -33,8 +33,8 @@ impl Locked {
                 Err(Errno::WOULDBLOCK) => return Err(Error::Served(socket.into())),
                 locked => locked.map_err(failed)?,
             }
-            // Its last owner may have removed it before we had the lock: then no path leads to it any more, and
-            // we try again.
+            // The previous owner may have removed the file before it was locked here. Then the path no longer leads to
+            // this file, so the attempt is repeated.
             let ours = rustix::fs::fstat(&file).map_err(failed)?;
             let there = rustix::fs::stat(&path);
             if there.is_ok_and(|there| (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)) {
@@ -43,11 +43,11 @@ impl Locked {
         }
     }
 
-    /// Opens the existing ledger and returns its records; or makes a new one. `alive` returns whether the thing
+    /// Opens the existing ledger and returns its records, or makes a new ledger. `alive` returns whether the object
     /// that a record describes still exists.
     ///
     /// # Errors
-    /// If it cannot be mapped, or belongs to another pool that programs still use.
+    /// If the ledger cannot be mapped, or belongs to another pool that programs still use.
     pub(super) fn open(
         &mut self,
         shape: Shape,
@@ -69,7 +69,7 @@ impl Locked {
         Ok((Ledger::create(&self.file, shape).map_err(failed)?, Vec::new()))
     }
 
-    /// Returns whether the ledger still has to be kept for a process that runs, or for the next manager.
+    /// Returns whether the ledger must be kept for a running process or for the next manager.
     pub(super) fn is_needed(&self) -> bool {
         self.needed
     }
@@ -80,7 +80,8 @@ impl Locked {
     }
 }
 
-/// Unlocks at once: a child that this process forked and that has not executed its program yet has the file, too.
+/// Unlocks the file explicitly, because closing the descriptor may not suffice: a child that this process forked and
+/// that has not executed its program yet holds the same descriptor.
 impl Drop for Locked {
     fn drop(&mut self) {
         if !self.needed {
@@ -90,7 +91,7 @@ impl Drop for Locked {
     }
 }
 
-/// Returns the capacity in bytes of the pool that was served at a socket before and that programs may still use.
+/// Returns the capacity in bytes of the pool that was served at a socket before, and that programs may still use.
 pub fn capacity_before(socket: &Path) -> Option<u64> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = rustix::fs::open(ledger_of(socket), flags, Mode::empty()).ok()?;

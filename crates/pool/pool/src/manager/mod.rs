@@ -1,8 +1,8 @@
-//! The manager: owns the memory, records the holder of each part, and takes back what dead processes held.
+//! The manager: owns the memory, records the holder of each part, and reclaims the memory of dead processes.
 //!
-//! [`Manager::start`] embeds one in a program; `unrack pool serve` is a program that does nothing else. It has
-//! one thread, which never waits for a process. All that a process sends is untrusted input: anything that the
-//! protocol does not allow ends its connection and no other.
+//! [`Manager::start`] runs a manager inside a program; `unrack pool serve` is a program that only does this. The
+//! manager has one thread, which never waits for a process. Everything that a process sends is untrusted input. If it
+//! violates the protocol, only that process's connection ends.
 //!
 //! | module | idea |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | [`sections`] | free sections of the address space |
 //! | [`backing`] | the files behind segments, and their seals |
 //! | [`folder`] | a folder whose files are segments |
-//! | [`room`] | how much memory there is |
-//! | [`ledger`] | the manager's state, in memory that outlives it |
+//! | [`room`] | how much memory is free for a pool |
+//! | [`ledger`] | the manager's state, in memory that outlives the manager |
 //! | [`signals`] | a manager that serves until a signal |
 //! | [`devices`] | memory that consists of devices |
 //! | [`shared`] | devices that several hosts share |
@@ -63,10 +63,10 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Starts a manager; processes can connect when this returns. If it fails, it leaves nothing behind.
+    /// Starts a manager. When this returns, processes can connect. If it fails, it leaves no files behind.
     ///
     /// # Errors
-    /// If the options make no sense, the machine has less than they ask for, or the socket cannot be made.
+    /// If the options are inconsistent, the machine has less memory than they ask for, or the socket cannot be made.
     pub fn start(options: &Options) -> Result<Manager, Error> {
         options.check()?;
         let space = u32::try_from(options.space_bytes() / SECTION).expect("checked");
@@ -83,7 +83,7 @@ impl Manager {
         let (ledger, records) = lock.open(shape, alive)?;
         let store = options.store(space as u64)?;
         if !lock.is_needed() {
-            // Not checked for a pool that is taken over, part of which processes hold already.
+            // The check is skipped for a pool that is taken over, because processes already hold part of its memory.
             options.check_room(&store)?;
         }
         let devices = store.devices.clone();
@@ -111,17 +111,17 @@ impl Manager {
         Ok(Manager { socket: options.socket.clone(), stop, thread: Some(thread) })
     }
 
-    /// Returns the path at which processes connect.
+    /// Returns the path of the socket at which processes connect.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Returns a handle that stops the manager from another thread.
+    /// Returns a handle that can stop the manager from another thread.
     pub fn stopper(&self) -> Stopper {
         Stopper(self.stop.clone())
     }
 
-    /// Waits until the manager has ended: stopped, or idle.
+    /// Waits until the manager ends because it is stopped or idle.
     ///
     /// # Errors
     /// If this host was declared ended.
@@ -130,19 +130,19 @@ impl Manager {
     }
 
     fn join(&mut self) -> Result<(), Error> {
-        // A panic of the manager was reported already.
+        // A panic of the manager's thread has been reported already.
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or(Ok(()))
     }
 
-    /// Stops the manager. Processes keep their mappings, and the next manager at this socket takes over; if there
-    /// are no processes, nothing is left.
+    /// Stops the manager. Processes keep their mappings, and the next manager at this socket takes over. If no
+    /// processes are connected, no files are left.
     pub fn stop(self) {}
 }
 
 impl Drop for Manager {
     fn drop(&mut self) {
         self.stopper().stop();
-        // No caller waits for it.
+        // The result has no use here, because no caller waits for the manager.
         let _ = self.join();
     }
 }
@@ -151,7 +151,7 @@ impl Drop for Manager {
 pub struct Stopper(Arc<OwnedFd>);
 
 impl Stopper {
-    /// Asks the manager to end; does not wait for it.
+    /// Asks the manager to end, without waiting for it.
     pub fn stop(&self) {
         rustix::io::write(&*self.0, &1u64.to_ne_bytes()).expect("an eventfd takes a 1");
     }

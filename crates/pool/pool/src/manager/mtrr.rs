@@ -1,11 +1,12 @@
-//! Check that a device's memory is uncachable by memory type range registers (HydraRPC §5.2).
+//! Check that memory type range registers make a device's memory uncachable (HydraRPC §5.2).
 
 use std::path::Path;
 
-/// Checks that a device's memory is not cached.
+/// Checks that a device's memory is not cached. A file passes the check, because it is in the memory of this host,
+/// which is coherent anyway.
 ///
 /// # Errors
-/// If a device-DAX device may be cached. A file is in this host's own memory, which is coherent anyhow.
+/// If the device is a device-DAX device that may be cached.
 pub(super) fn check_uncached(device: &Path) -> Result<(), String> {
     let name = device.file_name().unwrap_or_default().to_string_lossy();
     let of_device = |what: &str| std::fs::read_to_string(format!("/sys/bus/dax/devices/{name}/{what}")).ok();
@@ -26,7 +27,7 @@ pub(super) fn check_uncached(device: &Path) -> Result<(), String> {
     ))
 }
 
-/// Returns whether one register covers all of a range. Lines are such as
+/// Returns whether one register makes the whole range uncachable. This is an example of a line:
 /// `reg00: base=0x0c0000000 ( 3072MB), size= 1024MB, count=1: uncachable`.
 fn is_uncachable(registers: &str, start: u64, bytes: u64) -> bool {
     let covers = |line: &str| -> Option<bool> {

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use unrack_units::{Bytes, Share};
 
-/// Sections of address space per section of memory: adjacent free sections are found although memory is
-/// fragmented.
+/// Sections of address space per section of memory. The space is larger than the memory so that adjacent free sections
+/// are found even if the memory is fragmented.
 const SPACE_FACTOR: u64 = 4;
 
 /// Configuration of a manager.
@@ -24,38 +24,39 @@ pub struct Options {
     /// Path of the socket at which processes connect.
     pub socket: PathBuf,
     pub backing: Backing,
-    /// Memory for all clients together; whole sections.
+    /// Memory for all clients together; a whole number of sections.
     pub capacity: Bytes,
     /// Most sections that are leased at a time for small buffers (K; DRack §4.2).
     pub region_sections: u32,
-    /// Bytes of every queue area; whole pages, at most a section.
+    /// Size of every queue area: whole pages, at most a section.
     pub queue_bytes: Bytes,
     pub mode: MemoryKind,
-    /// Permission bits of the socket. 0o600: only this user may connect; 0o660: the group too.
+    /// Permission bits of the socket. With 0o600, only this user may connect; with 0o660, users of the group may
+    /// connect too.
     pub permissions: u32,
-    /// Time without connections after which the manager ends; `None`: it never ends by itself.
+    /// Time without connections after which the manager ends; `None` if it never ends by itself.
     pub idle: Option<Duration>,
-    /// Share of the capacity that one client may have: a process with all its connections, or all processes of a
-    /// user other than the manager's. `None`: half, so that a call has room for both its sides whatever one of
-    /// them does. At least [`LEAST_QUOTA`].
+    /// Share of the capacity that one client may have. A client is one process with all its connections, or all
+    /// processes of a user other than the manager's. The default, `None`, is half, so that a call has room for its two
+    /// sides whatever one side does. The share is at least [`LEAST_QUOTA`].
     pub per_client: Option<Share>,
     pub limits: HolderLimits,
-    /// This host's place among those that share the devices; `None` if no others do.
+    /// Number and name of this host, if several hosts share the devices; otherwise `None`.
     pub host: Option<HostOptions>,
 }
 
-/// Least bytes that a client may have: a section to lease and one with queue areas. With less, a process can do
-/// nothing.
+/// Smallest quota of a client in bytes: one section to lease, and one section with queue areas. With less, a process
+/// could not use the pool.
 pub const LEAST_QUOTA: u64 = 2 * SECTION;
 
 impl Options {
-    /// Makes options for a pool in this machine's memory, for this user only.
+    /// Makes options for a pool in this machine's memory that only this user may use.
     pub fn new(socket: impl Into<PathBuf>, capacity: Bytes) -> Options {
         Options {
             socket: socket.into(),
             backing: Backing::Memfd { huge: false },
             capacity,
-            // 32 MiB. DRack's 512 sections suit its DRAM cache, which is not here.
+            // These are 32 MiB. DRack uses 512 sections because of its DRAM cache, which this pool does not have.
             region_sections: 16,
             queue_bytes: Bytes::new(64 * 1024),
             mode: MemoryKind::Coherent,
@@ -67,7 +68,7 @@ impl Options {
         }
     }
 
-    /// Returns the bytes of the address space; devices have no more than their capacity.
+    /// Returns the size of the address space in bytes. For devices, it equals the capacity.
     pub(super) fn space_bytes(&self) -> u64 {
         match self.backing {
             Backing::Devices { .. } => self.capacity.get(),
@@ -75,10 +76,10 @@ impl Options {
         }
     }
 
-    /// Returns the bytes that one client may have.
+    /// Returns the quota of one client in bytes.
     ///
     /// # Errors
-    /// If they are too few to do anything with.
+    /// If the quota is smaller than [`LEAST_QUOTA`].
     pub fn quota_bytes(&self) -> Result<u64, Error> {
         let capacity = self.capacity.get();
         match self.per_client {
@@ -95,7 +96,7 @@ impl Options {
         self.permissions & 0o022 != 0
     }
 
-    /// Checks that the options make sense, except whether the machine has as much as they ask for.
+    /// Checks that the options are consistent, without checking whether the machine has enough memory.
     pub(super) fn check(&self) -> Result<(), Error> {
         let (capacity, queues) = (self.capacity.get(), self.queue_bytes.get());
         let most = u32::MAX as u64 / SPACE_FACTOR * SECTION;

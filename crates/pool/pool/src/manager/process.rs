@@ -1,4 +1,4 @@
-//! Identity of processes, robust against reuse of their numbers.
+//! Identity of processes, which remains correct when process numbers are reused.
 
 use super::ledger::Process;
 use rustix::fd::OwnedFd;
@@ -9,15 +9,16 @@ pub(super) fn started(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name is in parentheses, and may contain any characters, including parentheses.
     let after_name = &stat[stat.rfind(')')? + 1..];
-    // It is the 22nd field; the first after the name is the 3rd.
+    // The start time is the 22nd field, and the first field after the name is the 3rd.
     after_name.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
-/// Returns a descriptor (pidfd) that becomes readable when a process ends; `None` if it has ended already.
+/// Returns a descriptor (pidfd) that becomes readable when a process ends; `None` if the process has already ended.
 pub(super) fn watch(process: &Process) -> Option<OwnedFd> {
     let pid = Pid::from_raw(i32::try_from(process.peer.pid).ok()?)?;
     let watched = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    // Checked with the pidfd open, when the number can no longer pass to another process.
+    // The start time is checked while the pidfd is open, because then the number cannot pass to another process any
+    // more.
     (started(process.peer.pid)? == process.started).then_some(watched)
 }
 

@@ -1,4 +1,4 @@
-//! How much memory there is for a pool that is about to be made.
+//! Free memory for a pool that is about to be made.
 
 use super::backing::{Backing, Store};
 use super::error::Error;
@@ -19,7 +19,7 @@ impl Options {
     /// Compares the capacity with the free memory of the kind that the options ask for.
     ///
     /// # Errors
-    /// If there is less.
+    /// If less memory is free than the capacity.
     pub(super) fn check_room(&self, store: &Store) -> Result<(), Error> {
         let least = self.room(store).into_iter().min_by_key(|room| room.bytes);
         match least {
@@ -43,26 +43,26 @@ impl Options {
                 let memory = if folder.is_huge() { Vec::new() } else { of_machine(Path::new("/")) };
                 free.into_iter().chain(memory).collect()
             }
-            // Their size is fixed: opening them shows it.
+            // Devices have a fixed size, which is checked when they are opened.
             Backing::Devices { .. } => Vec::new(),
         }
     }
 }
 
-/// Returns half of the free memory, at most one gibibyte: the default capacity of a pool.
+/// Returns half of the free memory, but at most one gibibyte: the default capacity of a pool.
 pub fn default_capacity() -> Bytes {
     const USUAL: u64 = 1 << 30;
     half_of_memory().min(Bytes::new(USUAL))
 }
 
-/// Returns half of the free memory: the capacity of a pool of which little is ever written.
+/// Returns half of the free memory: the capacity of a pool of which only a small part is ever written.
 pub fn half_of_memory() -> Bytes {
     let free = of_machine(Path::new("/")).iter().map(|room| room.bytes).min().unwrap_or(2 << 30);
     Bytes::new((free / 2).max(2 * SECTION) / SECTION * SECTION)
 }
 
-/// Returns the memory that the kernel can give without swapping others' out, and the rest that control groups
-/// allow.
+/// Returns the memory that the kernel can provide without swapping, and the memory that the limits of control groups
+/// leave.
 ///
 /// `root` is the folder that contains `proc` and `sys`.
 fn of_machine(root: &Path) -> Vec<Room> {
@@ -72,14 +72,14 @@ fn of_machine(root: &Path) -> Vec<Room> {
     machine.into_iter().chain(group).collect()
 }
 
-/// Returns the least bytes that a control group of this process, or one around it, has left; `None` without
-/// limits.
+/// Returns the smallest number of bytes that is left in the control group of this process or in a group around it;
+/// `None` if there are no limits.
 fn of_groups(root: &Path) -> Option<u64> {
     let groups = ControlGroup::of_process(root, "self");
     groups.iter().flat_map(ControlGroup::and_around).filter_map(|group| group.memory_left()).min()
 }
 
-/// Returns the free huge pages of 2 MiB, together with those that the kernel may still make.
+/// Returns the free huge pages of 2 MiB, including those that the kernel may still make.
 fn huge_pages(root: &Path) -> Option<Room> {
     let folder = root.join("sys/kernel/mm/hugepages/hugepages-2048kB");
     let count = |name: &str| std::fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    /// Folder with files like the kernel's, removed when dropped.
+    /// Folder with files like those of the kernel; it is removed when dropped.
     struct Machine(PathBuf);
 
     impl Machine {

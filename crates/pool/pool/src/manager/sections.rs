@@ -4,10 +4,11 @@ use crate::wire::Extent;
 use crate::{PAGE, SECTION};
 use std::collections::BTreeMap;
 
-/// The address space, and how much of it may be in use.
+/// The address space, and the number of its sections that may be in use.
 ///
-/// The space may be larger than the memory behind it, so that adjacent free sections are found although memory is
-/// fragmented. Queue areas are smaller than a section: they share sections of their own.
+/// The space may be larger than the memory behind it, so that adjacent free sections are found even if the memory is
+/// fragmented. Queue areas are smaller than a section, so several of them share a section that is used only for queue
+/// areas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sections {
     /// Free runs: index of the first section, and number of sections.
@@ -20,8 +21,8 @@ pub(super) struct Sections {
 }
 
 impl Sections {
-    /// Makes a space of `space` sections, of which the `first` ones are reserved and `capacity` may be in use.
-    /// `queue_bytes` is whole pages, and at most a section.
+    /// Makes a space of `space` sections. The first `first` sections are reserved, and `capacity` sections may be in
+    /// use. `queue_bytes` is a whole number of pages, and at most a section.
     pub(super) fn new(first: u32, space: u32, capacity: u32, queue_bytes: u64) -> Sections {
         assert!(queue_bytes.is_multiple_of(PAGE) && (1..=SECTION).contains(&queue_bytes));
         assert!(first < space && capacity <= space - first);
@@ -34,13 +35,13 @@ impl Sections {
         }
     }
 
-    /// Makes a space without any sections, to which they are [added](Sections::add).
+    /// Makes a space without any sections; [`add`](Sections::add) adds them later.
     pub(super) fn empty(queue_bytes: u64) -> Sections {
         assert!(queue_bytes.is_multiple_of(PAGE) && (1..=SECTION).contains(&queue_bytes));
         Sections { runs: BTreeMap::new(), free: 0, capacity: 0, queue_bytes, queues: Default::default() }
     }
 
-    /// Returns the number of sections that can still be leased, not necessarily adjacent.
+    /// Returns the number of sections that can still be leased; they need not be adjacent.
     pub(super) fn free(&self) -> u32 {
         self.free
     }
@@ -59,13 +60,13 @@ impl Sections {
         self.cut(first, sections).then(|| extent_of(first, sections))
     }
 
-    /// Takes exactly these sections, if all are free; returns whether it did.
+    /// Takes a given range of sections if all of them are free. Returns whether they were taken.
     pub(super) fn take_at(&mut self, extent: Extent) -> bool {
         let Some((first, sections)) = sections_of(extent) else { return false };
         sections <= self.free && self.cut(first, sections)
     }
 
-    /// Removes sections from the free run that contains them; returns whether one does.
+    /// Removes sections from the free run that contains them. Returns whether one run contains them all.
     fn cut(&mut self, first: u32, sections: u32) -> bool {
         let Some((&start, &length)) = self.runs.range(..=first).next_back() else { return false };
         let (before, end) = (first - start, start + length);
@@ -83,7 +84,7 @@ impl Sections {
         true
     }
 
-    /// Returns sections that were taken.
+    /// Frees sections that were taken.
     pub(super) fn give(&mut self, extent: Extent) {
         let (first, sections) = sections_of(extent).expect("only whole sections are taken");
         let before = self.runs.range(..first).next_back().map(|(&start, &length)| (start, length));
@@ -103,12 +104,12 @@ impl Sections {
         self.free += sections;
     }
 
-    /// Adds free sections, which another took part in handing out.
+    /// Adds free sections that this host has just claimed from those that all hosts share.
     pub(super) fn add(&mut self, first: u32, sections: u32) {
         self.give(extent_of(first, sections));
     }
 
-    /// Adds a section that is not known here yet.
+    /// Adds a section unless it is already free here.
     pub(super) fn add_missing(&mut self, section: u32) {
         let before = self.runs.range(..=section).next_back();
         if before.is_none_or(|(start, length)| start + length <= section) {
@@ -122,7 +123,7 @@ impl Sections {
         std::mem::take(&mut self.runs).into_iter().map(|(start, length)| start..start + length).collect()
     }
 
-    /// Returns whether a section is divided into queue areas, some of them free.
+    /// Returns whether a section is divided into queue areas of which at least one is free.
     pub(super) fn has_queues_in(&self, section: u64) -> bool {
         self.queues.range(section..section + SECTION).next().is_some()
     }
@@ -137,7 +138,7 @@ impl Sections {
         Some(Extent { offset, bytes: self.queue_bytes })
     }
 
-    /// Takes exactly this queue area, if it is free; returns whether it did.
+    /// Takes a given queue area if it is free. Returns whether it was taken.
     pub(super) fn take_queues_at(&mut self, extent: Extent) -> bool {
         let section = extent.offset / SECTION * SECTION;
         let inside = extent.offset - section;
@@ -153,7 +154,7 @@ impl Sections {
         self.queues.remove(&extent.offset)
     }
 
-    /// Returns a queue area that was taken, and its section if no other area of it is used.
+    /// Frees a queue area that was taken. If all areas of its section are free then, the section becomes free as well.
     pub(super) fn give_queues(&mut self, extent: Extent) {
         assert!(extent.bytes == self.queue_bytes && self.queues.insert(extent.offset), "given twice");
         let section = extent.offset / SECTION * SECTION;
@@ -164,7 +165,7 @@ impl Sections {
         }
     }
 
-    /// Returns the bytes of a queue area.
+    /// Returns the size of a queue area in bytes.
     pub(super) fn queue_bytes(&self) -> u64 {
         self.queue_bytes
     }
@@ -178,7 +179,7 @@ fn extent_of(first: u32, sections: u32) -> Extent {
     Extent { offset: first as u64 * SECTION, bytes: sections as u64 * SECTION }
 }
 
-/// Returns the first section and the number of sections of an extent that is whole sections.
+/// Returns the first section and the number of sections of an extent, if the extent consists of whole sections.
 fn sections_of(extent: Extent) -> Option<(u32, u32)> {
     let whole = extent.offset.is_multiple_of(SECTION) && extent.bytes.is_multiple_of(SECTION);
     let first = u32::try_from(extent.offset / SECTION).ok()?;
@@ -192,7 +193,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Checks for any order of taking and giving that nothing is taken twice, and that sections add up.
+        /// Checks for any order of taking and giving that no section is taken twice, and that the numbers of sections
+        /// add up.
         #[test]
         fn no_section_is_lost_or_taken_twice(steps in prop::collection::vec((0u32..6, 0usize..8), 0..200)) {
             let mut sections = Sections::new(1, 40, 20, SECTION / 4);
@@ -223,7 +225,8 @@ mod tests {
             prop_assert_eq!(sections, Sections::new(1, 40, 20, SECTION / 4));
         }
 
-        /// Checks that taking by place succeeds exactly if the place is free, against a simple table.
+        /// Compares taking sections at a given place with a simple table: it must succeed if and only if the place is
+        /// free.
         #[test]
         fn taking_by_place_agrees(extents in prop::collection::vec((0u64..50, 0u64..5), 0..40)) {
             let mut sections = Sections::new(1, 40, 39, PAGE);

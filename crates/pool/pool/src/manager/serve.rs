@@ -20,25 +20,25 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most connections that have not sent their hello; the oldest is closed for a further one.
+/// Most connections that have not sent their hello. If there are more, the oldest one is closed.
 const MOST_UNGREETED: usize = 64;
-/// Time between two looks at the other hosts: after a message, and at most.
+/// Shortest and longest time between two polls of the other hosts. The shortest time applies after a message.
 const LOOKS: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(2)];
-/// Messages that are read from a process before others have their turn.
+/// Messages that are read from one process before other processes have their turn.
 const TURN: usize = 32;
 
 /// Event loop of the manager.
 pub(super) struct Server {
     state: State,
     listener: OwnedFd,
-    /// Eventfd that stops the manager; kept open for as long as it is watched.
+    /// Eventfd that stops the manager; kept open because `events` watches it.
     _stop: Arc<OwnedFd>,
     events: OwnedFd,
-    /// Descriptor to close when there are no others left.
+    /// Descriptor that can be closed when the process has reached its limit of descriptors.
     spare: Option<OwnedFd>,
     connections: BTreeMap<u64, Connection>,
     by_client: BTreeMap<ClientId, u64>,
-    /// Processes that were connected to the manager before, and have not come back.
+    /// Processes that were connected to the previous manager and have not reconnected yet.
     absent: BTreeMap<u64, (ClientId, OwnedFd)>,
     next: u64,
     lock: Locked,
@@ -49,12 +49,12 @@ pub(super) struct Server {
     region_sections: u32,
     queue_bytes: u64,
     mode: MemoryKind,
-    /// Reason why only this user may have this memory, if so.
+    /// Reason why only this user may use this memory; `None` if other users may use it too.
     one_user: Option<&'static str>,
     has_hosts: bool,
     /// Doorbell that other hosts ring.
     doorbell: Option<Arc<dyn Doorbell>>,
-    /// Time between two looks at the other hosts.
+    /// Time until the next poll of the other hosts.
     pause: Duration,
 }
 
@@ -64,21 +64,22 @@ struct Connection {
     peer: PeerProcess,
     started: u64,
     client: Option<ClientId>,
-    /// True while its socket is full: its messages are not read until it has read some of ours.
+    /// True while the process's socket is full. Then its requests are not read until it has read some of the manager's
+    /// messages.
     full: bool,
     leaving: bool,
 }
 
-/// Meaning of an event: the kind in the low two bits, the connection's number above.
+/// Encoding of an event: the two low bits are its kind, and the bits above are the number of the connection.
 const LISTENER: u64 = 0;
-/// Event of the doorbell, whose kind is the listener's.
+/// Event of the doorbell. It has the same kind as the event of the listener.
 const DOORBELL: u64 = LISTENER | 1 << 2;
 const STOP: u64 = 1;
 const SOCKET: u64 = 2;
 const PROCESS: u64 = 3;
 
 impl Server {
-    /// Makes a server; `before` are the processes that the state knows from the manager before.
+    /// Makes a server; `before` are the processes that the state knows from the previous manager.
     pub(super) fn new(
         options: &Options,
         state: State,
@@ -120,14 +121,14 @@ impl Server {
             pause: LOOKS[0],
             devices,
         };
-        // However this ends from now on, except by `stop`, processes may still use the pool.
+        // Unless the manager ends by `stop`, processes may still use the pool after it ends.
         server.lock.set_needed(true);
         before.into_iter().for_each(|process| server.watch_absent(&process));
         server.flush();
         Ok(server)
     }
 
-    /// Watches a process that has not come back, so as to notice its end.
+    /// Watches a process that has not reconnected yet, so that its end is noticed.
     fn watch_absent(&mut self, process: &Process) {
         let client = process.peer.id;
         let number = self.next;
@@ -141,7 +142,7 @@ impl Server {
         }
     }
 
-    /// Serves until stopped or idle, or until this host is declared ended, which is an error.
+    /// Serves until the manager is stopped or idle. Returns an error if this host was declared ended.
     pub(super) fn run(mut self) -> Result<(), Error> {
         let mut ready = Vec::with_capacity(64);
         loop {
@@ -162,13 +163,14 @@ impl Server {
                 let data = event.data.u64();
                 let (what, number) = (data & 3, data >> 2);
                 match what {
-                    // The next look at the hosts finds what they rang for.
+                    // The next poll of the other hosts finds the message or wakeup for which the doorbell was rung.
                     LISTENER if data == DOORBELL => {
                         self.pause = LOOKS[0];
                         self.doorbell.iter().for_each(|doorbell| doorbell.silence());
                     }
                     LISTENER => self.accept(),
-                    // After the others: a process that has just left is not to be waited for by the next manager.
+                    // This event is handled after the others, so that the next manager does not wait for a process that
+                    // has just left.
                     STOP => stopped = true,
                     PROCESS => self.ended(number),
                     _ => self.serve(number, event.flags),
@@ -182,8 +184,8 @@ impl Server {
         }
     }
 
-    /// Looks at the other hosts, if the pool has any. Returns the time until the next look, which grows while nothing
-    /// comes; the outer `None` means that this host was declared ended.
+    /// Polls the other hosts, if the pool has any. Returns the time until the next poll, which grows while no messages
+    /// arrive. The outer `None` means that this host was declared ended.
     fn look_at_hosts(&mut self) -> Option<Option<Timespec>> {
         if !self.has_hosts {
             return Some(None);
@@ -195,11 +197,11 @@ impl Server {
         Some(Some(Timespec { tv_sec: 0, tv_nsec: self.pause.subsec_nanos().into() }))
     }
 
-    /// Ends the pool for all its processes on this host, which was declared ended: others may have its memory by now,
-    /// so nothing here may write it any more.
+    /// Kills all processes of this host that use the pool, because this host was declared ended. Other hosts may
+    /// already have its sections, so processes of this host must not write them any more.
     fn end_all(self) -> Result<(), Error> {
         for connection in self.connections.values() {
-            // A process that ended meanwhile is gone.
+            // An error means that the process has already ended.
             let _ = rustix::process::pidfd_send_signal(&connection.process, rustix::process::Signal::KILL);
         }
         for (_, process) in self.absent.values() {
@@ -210,7 +212,7 @@ impl Server {
     }
 
     fn stop(mut self) {
-        // The lock is still held: no other manager listens there.
+        // The lock is still held, so no other manager listens at this socket.
         let _ = rustix::fs::unlink(&self.socket);
         self.lock.set_needed(!self.state.is_empty());
         self.state.leave_hosts();
@@ -225,7 +227,7 @@ impl Server {
     }
 
     fn accept(&mut self) {
-        // One at a time: the listener is reported again if there are more.
+        // One connection is accepted per event; if more are pending, the listener is reported again.
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = match rustix::net::accept_with(&self.listener, flags) {
             Ok(socket) => socket,
@@ -233,7 +235,7 @@ impl Server {
             Err(_) => return,
         };
         let Ok(credentials) = rustix::net::sockopt::socket_peercred(&socket) else { return };
-        // A process that ended already has no connection.
+        // If the process has already ended, its connection is not needed.
         let Ok(process) = pidfd_open(credentials.pid, PidfdFlags::empty()) else { return };
         let ungreeted = self.connections.iter().filter(|(_, connection)| connection.client.is_none());
         if ungreeted.clone().count() >= MOST_UNGREETED {
@@ -262,7 +264,8 @@ impl Server {
         self.connections.insert(number, connection);
     }
 
-    /// Closes a waiting connection since no descriptors are left: it would otherwise be reported endlessly.
+    /// Accepts and closes a pending connection, because no descriptors are left. Otherwise the listener would be
+    /// reported endlessly. The spare descriptor is closed meanwhile to make this possible.
     fn turn_away(&mut self) {
         self.spare = None;
         drop(rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC));
@@ -351,8 +354,8 @@ impl Server {
         })
     }
 
-    /// Sends the waiting messages, as far as sockets have room. A process whose socket is full is not served
-    /// until it reads.
+    /// Sends the waiting messages, as far as the sockets have room. A process whose socket is full is not served until
+    /// it reads.
     fn flush(&mut self) {
         self.state.ring_hosts();
         loop {
@@ -384,7 +387,7 @@ impl Server {
         }
     }
 
-    /// Waits for room in a connection's socket, or for requests.
+    /// Makes epoll report when a connection's socket has room (`full`), or when it has requests to read.
     fn listen_to(&mut self, number: u64, full: bool) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
         connection.full = full;
@@ -398,7 +401,7 @@ impl Server {
     fn end(&mut self, number: u64) {
         let Some(connection) = self.connections.remove(&number) else { return };
         for fd in [connection.socket.as_fd(), connection.process.as_fd()] {
-            // Watched or not, it is closed now.
+            // Errors are ignored: the descriptor may not be watched, and it is closed now in any case.
             let _ = epoll::delete(&self.events, fd);
         }
         if let Some(client) = connection.client {
@@ -419,7 +422,7 @@ fn listen(options: &Options) -> Result<OwnedFd, Error> {
     let listener =
         rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(failed)?;
     let address = SocketAddrUnix::new(path).map_err(failed)?;
-    // We have the lock: a manager that listened there is gone.
+    // This process has the lock, so the manager that listened at this path has ended.
     let _ = rustix::fs::unlink(path);
     rustix::net::bind(&listener, &address).map_err(failed)?;
     rustix::fs::chmod(path, rustix::fs::Mode::from_bits_truncate(options.permissions)).map_err(failed)?;

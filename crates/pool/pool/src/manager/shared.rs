@@ -1,4 +1,4 @@
-//! Devices that several hosts share: formatted once, and read by the manager of each host.
+//! Devices that several hosts share: they are formatted once, and the manager of each host reads their superblocks.
 
 use super::backing::Backing;
 use super::devices::{Devices, Lock};
@@ -14,31 +14,31 @@ use std::sync::Arc;
 use std::time::Duration;
 use unrack_units::Bytes;
 
-/// This host's place among those that share the devices of a pool.
+/// Number, name and doorbell of this host among the hosts that share the devices of a pool.
 #[derive(Debug, Clone)]
 pub struct HostOptions {
-    /// Number of the host, from zero; each kernel has one of its own.
+    /// Number of the host, from zero. Each kernel must have a different number.
     pub host: u32,
-    /// Name of the host, for people who look.
+    /// Name of the host, which is shown to people who list the pool.
     pub name: String,
-    /// Time for which another host may show nothing before calls to it end.
+    /// Time without a heartbeat after which another host counts as silent, so that channels to it end.
     pub silence: Duration,
-    /// Doorbell by which managers of other hosts wake this one's; `None` if it has none.
+    /// Doorbell by which the managers of other hosts wake this host's manager; `None` if this host has no doorbell.
     pub doorbell: Option<Arc<dyn Doorbell>>,
 }
 
-/// Time for which a host may show nothing, unless it is said otherwise.
+/// Default time without a heartbeat after which another host counts as silent.
 pub const SILENCE: Duration = Duration::from_secs(3);
 
 impl HostOptions {
-    /// Makes the options of a host with a number, named as its kernel is.
+    /// Makes the options of a host with a number. Its name is the host name of the kernel.
     pub fn new(host: u32) -> HostOptions {
         let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let name = if name.trim().is_empty() { format!("host {host}") } else { name.trim().to_string() };
         HostOptions { host, name, silence: SILENCE, doorbell: None }
     }
 
-    /// Joins the hosts of mapped devices.
+    /// Joins the group of hosts that share mapped devices.
     ///
     /// # Errors
     /// See [`Member::join`].
@@ -62,11 +62,11 @@ impl HostOptions {
 }
 
 impl Options {
-    /// Makes options for a host of devices that were [formatted](format()) for hosts. Capacity, queue areas and kind of
-    /// memory are as they were formatted.
+    /// Makes options for a host of devices that were [formatted](format()) for several hosts. Capacity, size of queue
+    /// areas and kind of memory are those that the devices were formatted with.
     ///
     /// # Errors
-    /// If a device cannot be used, or was formatted otherwise.
+    /// If a device cannot be used, or was formatted with other parameters.
     pub fn for_host(
         socket: impl Into<PathBuf>,
         paths: Vec<PathBuf>,
@@ -82,10 +82,10 @@ impl Options {
     }
 }
 
-/// Reads the superblocks of all devices of a set, and returns that of the first.
+/// Reads the superblocks of all devices of a set, and returns the superblock of the first device.
 ///
 /// # Errors
-/// If a device cannot be used, was formatted otherwise, or belongs elsewhere in the set.
+/// If a device cannot be used, was formatted with other parameters, or belongs to another place in the set.
 pub(super) fn read(paths: &[PathBuf]) -> Result<Superblock, Error> {
     let mut first: Option<Superblock> = None;
     for (device, path) in (0..).zip(paths) {
@@ -103,30 +103,31 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Superblock, Error> {
     first.ok_or_else(|| Error::Devices("give at least one device".into()))
 }
 
-/// Maps the first section of one device, whose kind of memory is not known yet: as hosts without coherence must.
+/// Maps the first section of one device. Because its kind of memory is not known yet, it is accessed as incoherent
+/// memory where the processor supports that.
 fn one(path: &Path) -> Result<Devices, Error> {
     let mode = if Incoherent::detect().is_ok() { MemoryKind::Incoherent } else { MemoryKind::Coherent };
     Devices::open(&[path.to_path_buf()], crate::PAGE, 1, mode, Lock::Shared)
 }
 
-/// What devices are formatted for.
+/// Parameters for formatting devices.
 #[derive(Debug, Clone)]
 pub struct Format {
     pub paths: Vec<PathBuf>,
-    /// Bytes on one of several devices before the next.
+    /// Bytes on one device before the address space continues on the next device.
     pub granularity: u64,
     pub hosts: u32,
-    /// Bytes of every queue area; whole pages, at most a section.
+    /// Size of every queue area: whole pages, at most a section.
     pub queue_bytes: Bytes,
     pub mode: MemoryKind,
-    /// Whether a device that hosts seem to use is formatted all the same.
+    /// True to format a device even if hosts seem to use it.
     pub force: bool,
 }
 
-/// Formats devices for hosts that share them. What was in them is lost.
+/// Formats devices for hosts that share them. The previous contents of the devices are lost.
 ///
 /// # Errors
-/// If a device cannot be used, is too small, or a host serves it.
+/// If a device cannot be used, is too small, or is served by a host.
 pub fn format(format: &Format) -> Result<Superblock, Error> {
     let Format { paths, granularity, mode, .. } = format;
     let queues = format.queue_bytes.get();
@@ -160,7 +161,7 @@ pub fn format(format: &Format) -> Result<Superblock, Error> {
     Ok(superblock)
 }
 
-/// Refuses devices that a host serves, in the set that is given, or one of them alone.
+/// Refuses devices that a host serves, either as the given set or as one device alone.
 fn refuse_served(paths: &[PathBuf]) -> Result<(), Error> {
     let alone = paths.iter().map(std::slice::from_ref);
     for set in std::iter::once(paths).chain(alone) {
@@ -176,7 +177,7 @@ fn refuse_served(paths: &[PathBuf]) -> Result<(), Error> {
                     return Ok(());
                 }
             }
-            // Whether hosts serve it is written on another device of its set.
+            // The heartbeats of the set are on another device of it, so the check needs all devices of that set.
             Err(Error::Unusable { path, why: hosts::Unusable::Geometry { was, .. } }) if set.len() == 1 => {
                 return Err(Error::Devices(format!(
                     "{} was formatted as {was}: give all devices of that set, in order, or --force",
@@ -189,7 +190,7 @@ fn refuse_served(paths: &[PathBuf]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Maps all of a set.
+/// Maps all devices of a set.
 fn open(paths: &[PathBuf], superblock: &Superblock) -> Result<Devices, Error> {
     let granularity = superblock.set.granularity.get();
     Devices::open(paths, granularity, superblock.sections.into(), superblock.mode, Lock::Shared)

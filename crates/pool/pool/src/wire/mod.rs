@@ -1,9 +1,10 @@
-//! Protocol between a process and the manager: messages over a Unix socket, some with descriptors.
+//! Protocol between a process and the manager: messages over a Unix socket, some of which carry descriptors.
 //!
-//! A message is one packet of a `SOCK_SEQPACKET` socket. The first one of each side is a preamble (magic number
-//! and version) followed by a [`Hello`] or the answer to it; so any version can tell the other side that it does
-//! not speak the other's. All later messages are [`Ask`] and [`Tell`], encoded by `postcard`. A message that
-//! cannot be decoded, or comes with other descriptors than its kind has, ends the connection.
+//! A message is one packet of a `SOCK_SEQPACKET` socket. The first message of each side is a preamble (magic number and
+//! version) followed by a [`Hello`] or the answer to it. Because the preamble never changes, a manager or process of
+//! any version can report that it does not speak the version of its peer. All later messages are [`Ask`] and [`Tell`],
+//! encoded by `postcard`. A message ends the connection if it cannot be decoded, or if it carries other descriptors
+//! than its kind requires.
 
 mod packets;
 
@@ -12,37 +13,38 @@ pub use packets::{Incoming, Malformed, receive, send, try_send};
 use serde::{Deserialize, Serialize};
 use unrack_units::Bytes;
 
-/// Magic number: the first bytes of the first message of either side.
+/// Magic number: the first bytes of the first message that each side sends.
 pub const MAGIC: [u8; 8] = *b"unrackpl";
-/// Version of the protocol, raised with any change of these types.
+/// Version of the protocol; every change of the types in this module raises it.
 pub const VERSION: u16 = 5;
-/// Bytes of the longest message.
+/// Largest size of a message in bytes.
 pub const MOST_BYTES: usize = 16 * 1024;
-/// Descriptors that two processes may pass each other beside a greeting.
+/// Most descriptors that a process may pass to another process with a greeting.
 pub const MOST_PASSED: usize = 4;
-/// Most descriptors of a message: the manager's own, and those passed.
+/// Most descriptors of one message: those that the manager adds, and those that a process passes.
 pub const MOST_DESCRIPTORS: usize = 8;
-/// Bytes of the longest greeting, either way.
+/// Largest size of a greeting in bytes, from client to service and back.
 pub const MOST_GREETING: usize = 1024;
-/// Bytes of the longest name of a service or a process.
+/// Largest size of the name of a service or process, in bytes.
 pub const MOST_NAME: usize = 128;
-/// Bytes of the longest reason for a refusal.
+/// Largest size of the text of a refusal, in bytes.
 pub const MOST_REASON: usize = 512;
 
-/// Identity of a process, kept while it is connected and when it connects to the next manager. Never given twice.
+/// Identity of a process in the pool. A process keeps it while it is connected, and when it reconnects to the next
+/// manager. The manager never assigns it to another process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ClientId(pub u64);
 
-/// Identity of a channel, a pair `<client, server>`. Never given twice.
+/// Identity of a channel, a pair `<client, server>`. The manager never assigns it to another channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ChannelId(pub u64);
 
-/// First message of a process; the descriptor of its bells goes with it.
+/// First message of a process to the manager. The descriptor of the process's bells goes with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// Name that the process gives itself, for people who look.
+    /// Name that the process chooses for itself; it is shown to people who list the pool.
     pub name: String,
-    /// Identity that the process had with the manager before.
+    /// Identity that the process had with the previous manager, if it reconnects.
     pub again: Option<ClientId>,
 }
 
@@ -50,20 +52,20 @@ pub struct Hello {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Welcome {
     pub you: ClientId,
-    /// Bytes of the address space, a multiple of a section.
+    /// Size of the address space in bytes, a multiple of a section.
     pub space_bytes: u64,
     /// Most sections that are leased at a time for small buffers (K; DRack §4.2).
     pub region_sections: u32,
-    /// Bytes of every queue area.
+    /// Size of every queue area in bytes.
     pub queue_bytes: u64,
-    /// Interleave set, if the memory consists of devices. Their descriptors go with this message: all of the
-    /// space is mapped at once. Otherwise each segment comes with a descriptor.
+    /// Interleave set, if the memory consists of devices. Then the descriptors of the devices go with this message, and
+    /// the process maps the whole space at once. Otherwise each segment comes with its own descriptor.
     pub devices: Option<crate::interleave::Interleave>,
-    /// Way in which this memory is reached.
+    /// Kind of memory, which determines how a process must access it.
     pub mode: crate::cache_control::MemoryKind,
 }
 
-/// Range of the address space, in bytes, with one owner and one descriptor.
+/// Range of the address space, in bytes. It has one owner and one descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Extent {
     pub offset: u64,
@@ -71,7 +73,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Returns the offset just behind the extent; extents that the manager gives do not overflow.
+    /// Returns the offset of the first byte after the extent. Extents from the manager never overflow.
     pub fn end(self) -> u64 {
         self.offset.saturating_add(self.bytes)
     }
@@ -85,15 +87,15 @@ pub enum Access {
     Write,
 }
 
-/// A process, as the kernel and the manager know it.
+/// A process, as described by the kernel and the manager.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerProcess {
     pub id: ClientId,
-    /// Process number; 0 if it is not on this host, and only its name is known.
+    /// Process number; 0 if the process is on another host and only its name is known.
     pub pid: u32,
     pub uid: u32,
     pub gid: u32,
-    /// Name that the process gives itself.
+    /// Name that the process chose for itself.
     pub name: String,
 }
 
@@ -113,7 +115,7 @@ impl std::fmt::Display for PeerProcess {
     }
 }
 
-/// A request; the reply has its number.
+/// A request; its reply carries the same number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ask {
     pub number: u32,
@@ -123,52 +125,56 @@ pub struct Ask {
 /// Request of a process to the manager.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// Leases a segment of whole sections. Reply: [`Reply::Leased`], with its descriptor.
+    /// Leases a segment of whole sections. Reply: [`Reply::Leased`], with the segment's descriptor.
     Lease { sections: u32 },
     /// Releases a segment that the process owns and has unmapped.
     Release { offset: u64 },
-    /// Lets the other side of a channel map a segment that this process owns. Once the reply has come, the
-    /// manager sends the other side's [`Event::Granted`] before anything that it tells it later.
+    /// Lets the process at the other side of a channel map a segment that the sender owns. The manager replies only
+    /// after it has queued [`Event::Granted`] for that process, so every later message to that process follows the
+    /// grant.
     Grant { channel: ChannelId, offset: u64, access: Access },
     /// Registers a service under a name.
     Register { service: String },
-    /// Gives up a service's name.
+    /// Frees the name of a service.
     Withdraw { service: String },
-    /// Asks a service for a channel, and passes descriptors to it. Reply: [`Reply::Opened`], once the service has
-    /// answered.
+    /// Asks a service for a channel, and passes descriptors to the service. Reply: [`Reply::Opened`], once the service
+    /// has answered.
     Open { service: String, greeting: Vec<u8>, bell: u32 },
-    /// Takes back an unanswered [`Open`](Request::Open): it opens no channel any more.
+    /// Cancels an unanswered [`Open`](Request::Open), so that it no longer opens a channel.
     Abandon { number: u32 },
-    /// Answers an [`Event::Offered`], and passes descriptors to the other side.
+    /// Answers an [`Event::Offered`], and passes descriptors to the client that asked for the channel.
     Answer { channel: ChannelId, verdict: Result<Accepted, RefusedCaller> },
-    /// Closes this side of a channel, which has unmapped all that came by it.
+    /// Closes the sender's side of a channel. The sender has unmapped everything that it received by the channel.
     Close { channel: ChannelId },
-    /// Hands a segment that the process owns to the next manager, with its descriptor unless it is in a device.
+    /// Reports a segment that the process owns to the next manager, after the previous manager was killed. The
+    /// segment's descriptor goes with the request unless the segment is in a device.
     HandBack { offset: u64 },
-    /// Tells the next manager the channels that this process has.
+    /// Reports to the next manager the channels that this process still has.
     Keep { channels: Vec<ChannelId> },
-    /// Ends what the process tells the next manager: anything beyond that it no longer has. The manager then
-    /// repeats the events that the process may have missed.
+    /// Ends the report of a process to the next manager: the process no longer has any segment, channel or service that
+    /// it did not report. The manager then repeats the events that the process may have missed.
     Resumed,
-    /// Asks for the entries of the listing from an index on. Reply: [`Reply::Listed`].
+    /// Asks for the entries of the listing, starting at an index. Reply: [`Reply::Listed`].
     List { from: u64 },
-    /// Has the manager ask all processes how many bytes of their buffers are in use.
+    /// Makes the manager ask all processes how many bytes of their buffers are in use.
     Count,
-    /// Answers [`Event::Count`]. Used only in listings.
+    /// Answers [`Event::Count`]; the number is used only in listings.
     Counted { used_bytes: u64 },
-    /// Does nothing: the reply follows all that the manager told before.
+    /// Does nothing in the manager. The reply shows the process that it has received all messages that the manager sent
+    /// before.
     Sync,
-    /// Announces that the process has unmapped everything and leaves.
+    /// Announces that the process has unmapped everything and disconnects.
     Leave,
-    /// Announces that this side cannot map what the other granted, and has no use for the channel. It closes the
-    /// channel once nothing of it is in use.
+    /// Announces that the sender cannot map a segment that its peer granted, and therefore cannot use the channel. The
+    /// sender closes the channel later, once it no longer uses any memory of the channel.
     GiveUp { channel: ChannelId },
-    /// Declares that a host has ended, so that what it had is free: nothing of it can reach the device any more.
+    /// Declares that a host has ended and can no longer reach the device, so that the sections of that host become
+    /// free.
     DeclareEnded { host: u32, force: bool },
-    /// Announces that this side has unmapped a segment that its owner had withdrawn. Otherwise it has it mapped until it
-    /// closes the channel.
+    /// Announces that the sender has unmapped a segment that its owner had withdrawn. Without this request, the segment
+    /// counts as mapped until the sender closes the channel.
     Unmapped { channel: ChannelId, offset: u64 },
-    /// Wakes the other side of a channel to another host, which sleeps. Needs no reply.
+    /// Wakes a sleeping peer on another host, at the other side of a channel. The manager sends no reply.
     Ring { channel: ChannelId },
 }
 
@@ -176,11 +182,11 @@ pub enum Request {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
     pub greeting: Vec<u8>,
-    /// Index of the service's bell that the caller is to ring.
+    /// Index of the service's bell that the caller must ring.
     pub bell: u32,
 }
 
-/// Refusal of a caller by a service. The protocol above defines `code` and `text`.
+/// Refusal of a caller by a service. The protocol on top of the pool, such as calls, defines `code` and `text`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedCaller {
     pub code: u32,
@@ -198,58 +204,59 @@ pub enum Tell {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
     Done,
-    /// The leased segment; its descriptor goes with it.
+    /// The leased segment; its descriptor goes with the message.
     Leased(Extent),
-    /// The opened channel, with the descriptors of the queue area and the peer's bells, and those that the
-    /// service passed.
+    /// The opened channel. With it go the descriptors of the queue area and the peer's bells, and the descriptors that
+    /// the service passed.
     Opened(OpenedChannel),
-    /// Part of the listing; `next` is the index from which to ask on.
+    /// Part of the listing; `next` is the index at which the next part starts.
     Listed {
         entries: Vec<ListingEntry>,
         next: Option<u64>,
     },
 }
 
-/// A channel, as one side sees it.
+/// A channel, as one of its two sides sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenedChannel {
     pub channel: ChannelId,
     pub peer: PeerProcess,
     pub queues: Extent,
-    /// Index of the peer's bell to ring.
+    /// Index of the peer's bell that this side must ring.
     pub bell: u32,
-    /// True if the peer can be woken: it is on this host, or both hosts have doorbells.
+    /// True if the peer can be woken: either it is on this host, or both hosts have doorbells.
     pub rings: bool,
     pub greeting: Vec<u8>,
 }
 
-/// Event that the manager tells a process.
+/// Event that the manager sends to a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
-    /// A client opens this process's service; descriptors as with [`Reply::Opened`].
+    /// A client asks this process's service for a channel. The same descriptors go with it as with [`Reply::Opened`].
     Offered { service: String, offer: OpenedChannel },
-    /// The other side of a channel granted a segment, whose descriptor goes with it.
+    /// The other side of a channel granted a segment; the segment's descriptor goes with the event.
     Granted { channel: ChannelId, segment: Extent, access: Access },
-    /// The owner released a segment that it had granted: offsets in it are no longer valid.
+    /// The owner released a segment that it had granted, so offsets in it are no longer valid.
     Withdrawn { channel: ChannelId, offset: u64 },
-    /// The manager asks how many bytes of buffers are in use.
+    /// The manager asks how many bytes of the process's buffers are in use.
     Count,
-    /// The other side of the channel, on another host, wakes this process.
+    /// The peer of the channel, on another host, wakes this process.
     Rung { channel: ChannelId },
-    /// The other side of the channel is gone.
+    /// The peer of the channel is gone.
     Gone { channel: ChannelId, cause: Cause },
 }
 
 /// Reason why a peer is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
-    /// The peer closed the channel, or took back its request for it.
+    /// The peer closed the channel, or cancelled its request for it.
     Closed,
-    /// The peer's process ended, or its connection to the manager did.
+    /// The peer's process ended, or its connection to the manager broke.
     Died,
-    /// The peer cannot map a segment that it was granted.
+    /// The peer cannot map a segment that was granted to it.
     CannotMap,
-    /// The peer's host shows nothing any more: it stopped, ended, or is cut off; or its manager was started again.
+    /// The peer's host no longer shows a heartbeat because it stopped, ended or is cut off; or the manager of that host
+    /// was restarted.
     HostSilent,
 }
 
@@ -334,12 +341,12 @@ fn has(bytes: u64) -> String {
     if bytes == 0 { "has none".into() } else { format!("has {}", Bytes::new(bytes)) }
 }
 
-/// Holder of a quota.
+/// Party that a quota applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Whose {
-    /// The process, with all its connections.
+    /// One process, with all its connections together.
     Process,
-    /// A user other than the manager's, with all processes together.
+    /// A user other than the manager's user, with all processes of that user together.
     User(u32),
 }
 
@@ -352,7 +359,7 @@ impl std::fmt::Display for Whose {
     }
 }
 
-/// Thing of which each client may have a limited number.
+/// Kind of object whose number is limited per client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Limited {
     Channels,
@@ -360,9 +367,9 @@ pub enum Limited {
     Segments,
     Grants,
     Connections,
-    /// Channels that clients opened to a service.
+    /// Channels that clients opened to a service of this client.
     Served,
-    /// All of the above together, which have records in the ledger.
+    /// All of the above together, because each of them has a record in the ledger.
     Records,
 }
 
@@ -382,17 +389,17 @@ impl std::fmt::Display for Limited {
     }
 }
 
-/// Standing of a host among those that share a device.
+/// State of a host among the hosts that share a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HostStanding {
-    /// State of a host that shows that it serves.
+    /// The host shows a heartbeat: its manager serves.
     Serving,
-    /// State of a host that has shown nothing for a while; what it has stays its own.
+    /// The host has shown no heartbeat for a while. It keeps its sections.
     Silent,
-    /// State of a host that was declared ended: what it had is free.
+    /// The host was declared ended, so its sections are free.
     Ended,
-    /// State of a host that left, and has nothing.
+    /// The host left, and holds no sections.
     Left,
 }
 
@@ -411,7 +418,7 @@ impl std::fmt::Display for HostStanding {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ListingEntry {
-    /// The pool. `per_client_bytes`: most bytes that one client may have.
+    /// The pool. `per_client_bytes` is the most memory that one client may hold.
     Pool {
         capacity_bytes: u64,
         free_bytes: u64,
@@ -424,14 +431,14 @@ pub enum ListingEntry {
         name: String,
         standing: HostStanding,
         is_here: bool,
-        /// True while messages pass between its manager and this one.
+        /// True while this host's manager and that host's manager can exchange messages.
         is_linked: bool,
-        /// True if others can wake its manager.
+        /// True if other hosts can wake the manager of that host.
         has_doorbell: bool,
         claimed_bytes: u64,
     },
-    /// A client. `quota_used_bytes`: bytes that count against its quota, with all connections that count together
-    /// with it.
+    /// A client. `quota_used_bytes` is the memory that counts against the client's quota; it includes all connections
+    /// that share this quota.
     Client {
         peer: PeerProcess,
         used_bytes: Option<u64>,
@@ -446,7 +453,7 @@ pub enum ListingEntry {
         name: String,
         by: ClientId,
     },
-    /// A service of another host.
+    /// A service of a process on another host.
     FarService {
         name: String,
         by: PeerProcess,
@@ -461,7 +468,7 @@ pub enum ListingEntry {
     },
 }
 
-/// Returns the preamble followed by a message.
+/// Returns the preamble followed by an encoded message.
 pub fn first<T: Serialize>(message: &T) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend(VERSION.to_le_bytes());
@@ -469,10 +476,10 @@ pub fn first<T: Serialize>(message: &T) -> Vec<u8> {
     bytes
 }
 
-/// Reads a first message.
+/// Decodes the first message of a connection, after checking its preamble.
 ///
 /// # Errors
-/// Returns the version of the other side if it differs, or zero if the message is not of this protocol.
+/// Returns the version of the sender if it differs from ours, or zero if the message does not belong to this protocol.
 pub fn read_first<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Result<T, u16> {
     let Some((preamble, rest)) = bytes.split_at_checked(MAGIC.len() + 2) else { return Err(0) };
     if preamble[..MAGIC.len()] != MAGIC {
@@ -492,7 +499,7 @@ pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
 /// Decodes a message.
 ///
 /// # Errors
-/// If the bytes are not of that type, or there are too many.
+/// If the bytes do not decode as that type, or bytes are left over.
 pub fn decode<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Result<T, Malformed> {
     match postcard::take_from_bytes(bytes) {
         Ok((message, [])) => Ok(message),

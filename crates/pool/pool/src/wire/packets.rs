@@ -1,4 +1,4 @@
-//! Packets with descriptors.
+//! Sending and receiving of packets with descriptors.
 
 use super::{MOST_BYTES, MOST_DESCRIPTORS};
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -15,27 +15,27 @@ use std::mem::MaybeUninit;
 #[error("the message is not of the pool's protocol")]
 pub struct Malformed;
 
-/// A packet that was received.
+/// Result of receiving from a socket.
 pub enum Incoming {
     Packet(Vec<u8>, Vec<OwnedFd>),
-    /// A packet longer than any message.
+    /// A packet that is longer than any message of the protocol.
     Malformed,
-    /// The other side closed the connection.
+    /// The peer closed the connection.
     End,
 }
 
-/// Sends one packet in one piece, with descriptors.
+/// Sends one packet, with descriptors.
 ///
 /// # Errors
-/// `EAGAIN` if the socket is nonblocking and full; else the connection is broken.
+/// `EAGAIN` if the socket is nonblocking and full; any other error means that the connection is broken.
 pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], beside: &[BorrowedFd<'_>]) -> rustix::io::Result<()> {
     send_with(socket, bytes, beside, SendFlags::NOSIGNAL)
 }
 
-/// Sends one packet without descriptors, if the socket has room for it now.
+/// Sends one packet without descriptors, without waiting for room in the socket.
 ///
 /// # Errors
-/// `EAGAIN` if the socket is full; else the connection is broken.
+/// `EAGAIN` if the socket is full; any other error means that the connection is broken.
 pub fn try_send(socket: BorrowedFd<'_>, bytes: &[u8]) -> rustix::io::Result<()> {
     send_with(socket, bytes, &[], SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
 }
@@ -62,7 +62,7 @@ fn send_with(
 /// Receives one packet with its descriptors.
 ///
 /// # Errors
-/// `EAGAIN` if the socket is nonblocking and no packet is there; else the connection is broken.
+/// `EAGAIN` if the socket is nonblocking and has no packet; any other error means that the connection is broken.
 pub fn receive(socket: BorrowedFd<'_>) -> rustix::io::Result<Incoming> {
     let mut bytes = vec![0; MOST_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
@@ -84,8 +84,8 @@ pub fn receive(socket: BorrowedFd<'_>) -> rustix::io::Result<Incoming> {
         return Ok(Incoming::Malformed);
     }
     if got.flags.contains(ReturnFlags::CTRUNC) {
-        // This process can have no more descriptors, or there are more than any message has: count none as
-        // received, and the code that needs them refuses the message.
+        // Either this process has reached its limit of descriptors, or the packet has more descriptors than any
+        // message. The packet therefore counts as having none, and the code that needs them refuses the message.
         beside.clear();
     }
     if got.bytes == 0 {

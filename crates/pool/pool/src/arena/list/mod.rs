@@ -1,26 +1,28 @@
-//! The free buffers of one section: a lock-free stack that any thread takes from and gives to.
+//! The free buffers of one section: a lock-free stack from which any thread takes buffers, and to which any thread
+//! gives them.
 //!
-//! Its head is one word, changed by compare-and-swap only: the number of the buffer on top, how many are free,
-//! their size class, and how often the word was changed. The link of each free buffer names the one below it. A
-//! thread that has read the word and links takes nothing unless the word is still the same. If anything changed
-//! in between, the links it read may be nonsense, and are discarded.
+//! The head of the stack is one word, which is changed only by compare-and-swap. It has the number of the buffer on
+//! top, the number of free buffers, their size class, and a count of the changes of the word. The link of each free
+//! buffer names the buffer below it. A thread that has read the word and links takes buffers only if the word is still
+//! the same. If the word has changed meanwhile, the links may have been invalid, so the thread discards them and starts
+//! again.
 //!
-//! The class is in the word so that a late thread does not take from a section that has since become another
-//! class's. When all buffers are free the section can be closed, by the same compare-and-swap: then nothing can
-//! be taken until it is opened for a class.
+//! The word includes the class so that a slow thread does not take buffers from a section that now belongs to another
+//! class. When all buffers are free, the section can be closed by the same compare-and-swap; then no buffer can be
+//! taken until the section is opened for a class.
 //!
-//! All of this is in private memory of one process. No other process writes it, and it dies with the process.
+//! All of this is in private memory of one process. No other process writes it, and it ends with the process.
 
 use crate::sync::{AtomicU16, AtomicU64, Ordering, spin_loop};
 use std::ptr::NonNull;
 
-/// The class of a closed section.
+/// Class of a closed section.
 const CLOSED: u64 = CLASS;
-/// Most buffers of a section: those of one line each.
+/// Most buffers of a section: those of the smallest class, which have one line each.
 pub(super) const MOST: u32 = 1 << 15;
 
-// The word, from the lowest bits: top 15, free 16, class 6, changes 27.
-/// Mask of the buffer on top.
+// Bits of the word, from the lowest: top 15, free 16, class 6, changes 27.
+/// Mask of the number of the buffer on top.
 const TOP: u64 = (1 << 15) - 1;
 const FREE_AT: u32 = 15;
 const FREE: u64 = (1 << 16) - 1;
@@ -50,7 +52,7 @@ impl Word {
         self.0 >> CLASS_AT & CLASS
     }
 
-    /// Returns the word that follows: another top and number of free buffers, the same class, one change more.
+    /// Returns the next word: it has another top and number of free buffers, the same class, and one more change.
     fn then(self, top: u16, free: u32) -> Word {
         self.then_class(top, free, self.class())
     }
@@ -64,11 +66,12 @@ impl Word {
 /// Free buffers of a section, by number.
 pub(super) struct List {
     word: AtomicU64,
-    /// Link of each buffer. For a free buffer: the number of the one below it; else [`TAKEN`] or [`CACHED`].
+    /// Link of each buffer. The link of a free buffer is the number of the buffer below it; any other link is [`TAKEN`]
+    /// or [`CACHED`].
     links: Box<[AtomicU16]>,
 }
 
-/// Effect of giving buffers back.
+/// Result of giving buffers back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Given {
     /// True if no buffer was free before.
@@ -78,25 +81,26 @@ pub(super) struct Given {
 }
 
 impl List {
-    /// Makes the list of a closed section of at most `most` buffers.
+    /// Makes the list of a closed section with room for `most` buffers.
     pub(super) fn new(most: u32) -> List {
         assert!(most <= MOST);
         let links = (0..most).map(|_| AtomicU16::new(0)).collect();
         List { word: AtomicU64::new(CLOSED << CLASS_AT), links }
     }
 
-    /// Opens a closed section for a class: all `count` buffers are free.
+    /// Opens a closed section for a class. All `count` buffers are free then.
     pub(super) fn open(&self, class: usize, count: u32) {
         let word = self.load();
         assert!(word.class() == CLOSED && (class as u64) < CLOSED && count >= 1);
         for (buffer, link) in self.links[..count as usize].iter().enumerate() {
             link.store(buffer as u16 + 1, Ordering::Relaxed);
         }
-        // Only the section's owner changes the word of a closed section. Releases the links to `take`.
+        // Only the section's owner changes the word of a closed section, so no compare-and-swap is needed. The release
+        // makes the links visible to `take`.
         self.word.store(word.then_class(0, count, class as u64).0, Ordering::Release);
     }
 
-    /// Closes the section if all its `count` buffers are free; returns whether it did.
+    /// Closes the section if all its `count` buffers are free. Returns whether it was closed.
     pub(super) fn close(&self, count: u32) -> bool {
         let word = self.load();
         word.class() != CLOSED && word.free() == count && self.change(word, word.then_class(0, 0, CLOSED))
@@ -107,13 +111,14 @@ impl List {
         self.load().free()
     }
 
-    /// Returns the class, or `None` if the section is closed.
+    /// Returns the section's class, or `None` if the section is closed.
     pub(super) fn class(&self) -> Option<usize> {
         let class = self.load().class();
         (class != CLOSED).then_some(class as usize)
     }
 
-    /// Takes up to `most` buffers if the section is of this class, calls `taken` with each, and returns how many.
+    /// Takes up to `most` buffers if the section is of this class. Calls `taken` with each buffer, and returns their
+    /// number.
     #[inline]
     pub(super) fn take(&self, class: usize, most: u32, mut taken: impl FnMut(u16)) -> u32 {
         loop {
@@ -133,17 +138,18 @@ impl List {
         }
     }
 
-    /// Returns the buffer that is `count` below another; `None` if the links make no sense, since they changed.
+    /// Returns the buffer that is `count` places below another. Returns `None` if the links are invalid, because
+    /// another thread changed them meanwhile.
     #[inline]
     fn below(&self, mut buffer: u16, count: u32) -> Option<u16> {
         for _ in 0..count {
             buffer = self.links.get(buffer as usize)?.load(Ordering::Relaxed);
         }
-        // The lowest buffer's link is arbitrary: it is not followed when no buffer is free.
+        // The link of the lowest buffer is arbitrary, but it is not used while no buffer is free.
         Some(buffer & TOP as u16)
     }
 
-    /// Marks the links of buffers that were just taken, which are ours now.
+    /// Marks the links of buffers that this thread has just taken.
     #[inline]
     fn take_out(&self, mut buffer: u16, count: u32, taken: &mut impl FnMut(u16)) {
         for _ in 0..count {
@@ -155,10 +161,10 @@ impl List {
         }
     }
 
-    /// Gives back buffers that were taken; at least one.
+    /// Gives back buffers that were taken. There must be at least one.
     ///
     /// # Panics
-    /// If one of them was not taken, so was freed twice.
+    /// If one of the buffers is free already, because it was freed twice.
     #[inline]
     pub(super) fn give(&self, buffers: &[u16]) -> Given {
         for &buffer in buffers {
@@ -187,7 +193,7 @@ impl List {
     /// Marks a buffer that was taken as kept by a cache.
     ///
     /// # Panics
-    /// If it was not taken, so was freed twice.
+    /// If the buffer is not in use, because it was freed twice.
     #[inline(always)]
     pub(super) fn keep(&self, buffer: u16) -> Kept {
         let link = &self.links[buffer as usize];
@@ -197,7 +203,7 @@ impl List {
     }
 
     fn load(&self) -> Word {
-        // Pairs with the releases of `try_change` and `open`: links that were written before are visible.
+        // Pairs with the releases of `try_change` and `open`, so that links that were written before are visible.
         Word(self.word.load(Ordering::Acquire))
     }
 
@@ -211,11 +217,12 @@ impl List {
     }
 }
 
-/// Handle of a buffer that a cache keeps: the address of its link, so that giving it out again needs no lookup.
+/// Handle of a buffer that a cache keeps. It is the address of the buffer's link, so that handing the buffer out again
+/// needs no lookup.
 #[derive(Clone, Copy)]
 pub(super) struct Kept(NonNull<AtomicU16>);
 
-// SAFETY: it points to an atomic.
+// SAFETY: the handle points to an atomic.
 unsafe impl Send for Kept {}
 
 impl Kept {
@@ -225,7 +232,7 @@ impl Kept {
     /// The list still exists.
     #[inline(always)]
     pub(super) unsafe fn give_out(self) {
-        // SAFETY: a link of the list, which the caller says still exists.
+        // SAFETY: the link is in the list, and the caller guarantees that the list still exists.
         unsafe { self.0.as_ref() }.store(TAKEN, Ordering::Relaxed);
     }
 }

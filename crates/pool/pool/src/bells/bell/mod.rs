@@ -1,18 +1,18 @@
-//! One bell: how a thread goes to sleep on it, and how others wake it.
+//! One bell: how a thread sleeps on it, and how other threads wake that thread.
 
 use super::futex;
 use crate::sync::{AtomicU32, Ordering, fence, yield_now};
 use std::time::Duration;
 
-/// Number of attempts to wake a peer before the ringing thread does something else: some 100 us, which is about
-/// twice the time it takes to wake a thread on another core. A thread on its way to sleep gets there in much
-/// less, unless it is stopped there or has no processor.
+/// Number of attempts to wake a peer before the ringing thread does something else. They take about 100 us, which is
+/// about twice the time to wake a thread on another core. A thread that goes to sleep needs much less time, unless it
+/// is stopped meanwhile or has no processor.
 const TRIES: usize = 64;
 
-/// Lowest bit of the state, set while a thread sleeps; the bits above count the sleeps.
+/// Lowest bit of the state, which is set while a thread sleeps. The bits above it count the sleeps.
 const ASLEEP: u32 = 1;
 
-/// One bell, on a cache line of its own. One thread at a time sleeps on it.
+/// One bell, alone on its cache line. At most one thread sleeps on it at a time.
 #[derive(Default)]
 #[repr(C, align(64))]
 pub struct Bell {
@@ -20,39 +20,39 @@ pub struct Bell {
     state: AtomicU32,
 }
 
-/// Number of the sleep that this thread already ended, so that it does not end it twice.
+/// Number of the sleep that a ringing thread has already ended, so that it does not end the same sleep twice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rung(u32);
 
 impl Bell {
-    /// Makes a bell on which nobody sleeps.
+    /// Makes a bell on which no thread sleeps.
     #[cfg(not(loom))]
     pub(super) const fn new() -> Bell {
         Bell { state: AtomicU32::new(0) }
     }
 
-    /// Sleeps until the bell rings or the timeout expires, unless `ready` says that there is something to do.
-    /// `ready` is called once the sleeper is visible as such: whatever it misses is followed by a ring. It only looks,
-    /// and waits for nothing, since threads of this process that ring wait until it has returned. May return
-    /// spuriously.
+    /// Sleeps until the bell rings or the timeout expires. Does not sleep if `ready` returns true because there is work
+    /// to do. `ready` is called after the sleeper has become visible as such, so work that it misses is followed by a
+    /// ring. `ready` must only check and never wait, because threads of this process that ring wait until it has
+    /// returned. The function may return spuriously.
     pub fn sleep(&self, timeout: Option<Duration>, ready: impl FnOnce() -> bool) {
         let asleep = (self.state.load(Ordering::Relaxed) & !ASLEEP).wrapping_add(2) | ASLEEP;
         self.state.store(asleep, Ordering::SeqCst);
         let _awake = Awake { bell: self, asleep };
-        // Pairs with the fence of `try_ring`: either `ready` sees what the ring announces, or the ringer sees us
-        // asleep.
+        // Pairs with the fence of `try_ring`: either `ready` sees the work that the ring announces, or the ringing
+        // thread sees this thread asleep.
         fence(Ordering::SeqCst);
         if !ready() {
-            // The result does not matter: the caller looks again.
+            // The result is ignored because the caller checks again.
             futex::wait(&self.state, asleep, timeout);
         }
     }
 
-    /// Wakes the thread of this process that sleeps on the bell, if there is one, and returns whether there was.
-    /// The caller must have stored before what the sleeper is to find.
+    /// Wakes the thread of this process that sleeps on the bell, and returns whether a thread slept. Before the call,
+    /// the caller must have stored the work that the sleeper is to find.
     ///
-    /// Always terminates: a thread of this process that announces a sleep sleeps soon. This cannot be said of
-    /// other processes' bells: see [`PeerBell::ring`].
+    /// The function always terminates, because a thread of this process that announces a sleep sleeps soon. The same is
+    /// not true of bells of other processes: see [`PeerBell::ring`].
     pub fn ring(&self) -> bool {
         let mut rung = Rung::default();
         let mut needed = false;
@@ -80,7 +80,7 @@ impl Bell {
     }
 }
 
-/// Guard that clears the sleeper's mark, also when the sleeper panics.
+/// Guard that clears the mark of the sleeper, even if the sleeper panics.
 struct Awake<'a> {
     bell: &'a Bell,
     asleep: u32,
@@ -92,8 +92,8 @@ impl Drop for Awake<'_> {
     }
 }
 
-/// A bell of another process, to ring. That process may be killed or stopped just after it announced a sleep, or
-/// announce one and not sleep: nobody waits for it.
+/// A bell of another process, for ringing. That process may be killed or stopped just after it announced a sleep, or
+/// may announce a sleep and never sleep. Therefore no function here waits for it without a limit.
 #[derive(Clone, Copy)]
 pub struct PeerBell<'a>(&'a Bell);
 
@@ -102,9 +102,9 @@ impl<'a> PeerBell<'a> {
         PeerBell(bell)
     }
 
-    /// Wakes the sleeper, if there is one. The caller must have stored before what the sleeper is to find.
-    /// Returns false if the sleeper announced a sleep but could not be woken in any attempt; it has to be rung
-    /// for again later.
+    /// Wakes the sleeper, if there is one. Before the call, the caller must have stored the work that the sleeper is to
+    /// find. Returns false if the sleeper announced a sleep but no attempt woke it; then the caller must ring again
+    /// later.
     #[must_use = "a peer that was not woken finds nothing"]
     pub fn ring(self) -> bool {
         let mut rung = Rung::default();
@@ -117,17 +117,17 @@ impl<'a> PeerBell<'a> {
         false
     }
 
-    /// Tries once to wake the sleeper, as [`ring`](PeerBell::ring) does. Returns false if the sleeper is not
-    /// quite asleep yet, or is already being woken by another thread, and has to be rung for again. A thread that
-    /// woke a sleeper does not wake it again before it was awake.
+    /// Tries once to wake the sleeper, as [`ring`](PeerBell::ring) does. Returns false if the sleeper is not fully
+    /// asleep yet, or another thread is already waking it; then the caller must ring again. A thread that woke a
+    /// sleeper does not wake it a second time in the same sleep.
     #[inline]
     pub fn try_ring(self, rung: &mut Rung) -> bool {
         self.0.try_ring(rung)
     }
 
-    /// Returns whether a sleeper is visible that was not woken. Costs a load and no fence, so it may miss a
-    /// thread that is just going to sleep: a caller that relies on it alone has to ring later, or the sleeper to
-    /// look again.
+    /// Returns whether a sleeper is visible that `rung` does not record as woken. This costs a load and no fence, so it
+    /// may miss a thread that is just going to sleep. A caller that relies on it alone must ring later, or the sleeper
+    /// must check again by itself.
     #[inline]
     pub fn is_seen_asleep(self, rung: &Rung) -> bool {
         let state = self.0.state.load(Ordering::Relaxed);

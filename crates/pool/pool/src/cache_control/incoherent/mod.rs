@@ -1,4 +1,4 @@
-//! Cached mappings of memory that other hosts write, without hardware that keeps the copies coherent.
+//! Cached mappings of memory that other hosts write, where hardware does not keep the copies coherent.
 
 use super::{LINE, SharedMemory, lines};
 use crate::sync::{AtomicU64, Ordering};
@@ -12,9 +12,9 @@ mod arch;
 
 /// Memory whose lines are written back and dropped with the best instructions of this processor.
 ///
-/// On x86-64: `clwb` (which keeps the copy of the line), `clflushopt` or `clflush`, `sfence` after writing
-/// back and `mfence` after dropping, since younger loads may overtake a flush. On aarch64: `dc cvac`,
-/// `dc civac`, `dsb`.
+/// On x86-64, these are `clwb` (which keeps the copy of the line), `clflushopt` or `clflush`, with `sfence` after
+/// writing back and `mfence` after dropping. The latter is needed because younger loads may overtake a flush. On
+/// aarch64, these are `dc cvac`, `dc civac` and `dsb`.
 #[derive(Debug, Clone, Copy)]
 pub struct Incoherent {
     instructions: Instructions,
@@ -29,7 +29,7 @@ impl Incoherent {
     /// Chooses the best instructions of this processor.
     ///
     /// # Errors
-    /// If a program cannot write lines back or drop them on this processor.
+    /// If programs cannot write lines back or drop them on this processor.
     pub fn detect() -> Result<Incoherent, NoFlush> {
         Ok(Incoherent { instructions: Instructions::detect()? })
     }
@@ -45,7 +45,7 @@ impl SharedMemory for Incoherent {
     unsafe fn publish(&self, at: *const u8, bytes: usize) {
         let (first, count) = lines(at, bytes);
         for line in 0..count {
-            // SAFETY: the caller has these lines mapped.
+            // SAFETY: the caller guarantees that the lines are mapped.
             unsafe { self.instructions.write_back(first.wrapping_add(line * LINE)) };
         }
         arch::after_write_back();
@@ -55,7 +55,7 @@ impl SharedMemory for Incoherent {
     unsafe fn refresh(&self, at: *const u8, bytes: usize) {
         let (first, count) = lines(at, bytes);
         for line in 0..count {
-            // SAFETY: the caller has these lines mapped, with nothing unpublished in them.
+            // SAFETY: the caller guarantees that the lines are mapped and have no unpublished stores.
             unsafe { self.instructions.drop_line(first.wrapping_add(line * LINE)) };
         }
         arch::after_drop();
@@ -63,7 +63,7 @@ impl SharedMemory for Incoherent {
 
     #[inline]
     fn load(&self, entry: &AtomicU64) -> u64 {
-        // SAFETY: a reference is mapped; dropping a line writes back what is dirty in it.
+        // SAFETY: a reference is mapped, and dropping a line first writes it back if it is dirty.
         unsafe { self.refresh(ptr::from_ref(entry).cast(), 8) };
         entry.load(Ordering::Acquire)
     }
@@ -71,18 +71,18 @@ impl SharedMemory for Incoherent {
     #[inline]
     fn store(&self, entry: &AtomicU64, value: u64) {
         entry.store(value, Ordering::Release);
-        // SAFETY: a reference is mapped, and the entry's line is its writer's alone.
+        // SAFETY: a reference is mapped, and only one host writes the line of an entry.
         unsafe { self.publish(ptr::from_ref(entry).cast(), 8) };
     }
 
     #[inline]
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) {
-        // SAFETY: the caller has the target mapped writable, and nobody else writes it.
+        // SAFETY: the caller guarantees that the target is mapped writable and that no other host writes it.
         unsafe {
             let around = arch::copy_around_cache(to, bytes);
             let (to, rest) = (to.wrapping_add(around), &bytes[around..]);
             std::ptr::copy_nonoverlapping(rest.as_ptr(), to, rest.len());
-            // Its fence covers the stores that bypassed the cache, too.
+            // The fence in `publish` also orders the stores that bypassed the cache.
             self.publish(to, rest.len());
         }
     }

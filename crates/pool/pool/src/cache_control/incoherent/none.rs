@@ -1,13 +1,13 @@
-//! Cache control on processors whose cache a program cannot control.
+//! Cache control on processors whose cache programs cannot control.
 
 use super::NoFlush;
 
-/// Instructions for cache control, of which this processor has none.
+/// Instructions for cache control; the type has no values, because this processor has no such instructions.
 #[derive(Debug, Clone, Copy)]
 pub enum Instructions {}
 
 impl Instructions {
-    /// Returns an error: there are no such instructions.
+    /// Returns an error, because this processor has no such instructions.
     pub fn detect() -> Result<Instructions, NoFlush> {
         Err(NoFlush)
     }
@@ -40,10 +40,10 @@ pub fn after_write_back() {}
 /// Does nothing.
 pub fn after_drop() {}
 
-/// Copies nothing around the cache; returns 0, the number of bytes that it copied.
+/// Does nothing on this architecture. Returns 0, the number of bytes that were copied around the cache.
 ///
 /// # Safety
-/// None: it does nothing.
+/// No conditions: the function does nothing.
 pub unsafe fn copy_around_cache(_: *mut u8, _: &[u8]) -> usize {
     0
 }

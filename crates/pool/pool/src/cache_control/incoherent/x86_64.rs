@@ -5,7 +5,7 @@ use crate::cache_control::LINE;
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid, __cpuid_count, _mm_clflush, _mm_mfence, _mm_sfence};
 
-/// Instructions that the processor has, from the oldest to the best.
+/// Instructions that a processor may have, from the oldest to the best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Instructions {
     Clflush,
@@ -14,11 +14,11 @@ pub(super) enum Instructions {
 }
 
 impl Instructions {
-    // Since Rust 1.94 or so `__cpuid` is safe; before, it is not.
+    // Since about Rust 1.94, `__cpuid` is safe; in earlier versions it is not.
     #[allow(unused_unsafe)]
     /// Finds the best instructions of this processor.
     pub(super) fn detect() -> Result<Instructions, NoFlush> {
-        // SAFETY: every x86-64 processor has `cpuid`, and leaf 7 is asked for only where it exists.
+        // SAFETY: every x86-64 processor has `cpuid`, and leaf 7 is queried only if it exists.
         let (basic, extended) =
             unsafe { (__cpuid(1), if __cpuid(0).eax >= 7 { __cpuid_count(7, 0).ebx } else { 0 }) };
         let line = (basic.ebx >> 8 & 0xff) as usize * 8;
@@ -42,14 +42,14 @@ impl Instructions {
         }
     }
 
-    /// Writes a dirty line back; keeps its copy if the processor has `clwb`.
+    /// Writes a dirty line back. Keeps its copy if the processor has `clwb`.
     ///
     /// # Safety
     /// The line is mapped.
     #[inline(always)]
     pub(super) unsafe fn write_back(self, line: *const u8) {
-        // SAFETY: these write only what is in the cache already; the line is mapped, and the processor has the
-        // instruction.
+        // SAFETY: the line is mapped, the processor has the instruction, and the instruction writes only data that is
+        // already in the cache.
         unsafe {
             match self {
                 Instructions::Clwb => asm!("clwb [{}]", in(reg) line, options(nostack, preserves_flags)),
@@ -64,8 +64,8 @@ impl Instructions {
     /// The line is mapped.
     #[inline(always)]
     pub(super) unsafe fn drop_line(self, line: *const u8) {
-        // SAFETY: a dirty line is written back before it is dropped; it is mapped, and the processor has the
-        // instruction.
+        // SAFETY: the line is mapped, the processor has the instruction, and a dirty line is written back before it is
+        // dropped.
         unsafe {
             match self {
                 Instructions::Clflush => _mm_clflush(line),
@@ -78,34 +78,34 @@ impl Instructions {
 /// Orders the write-backs before later stores.
 #[inline(always)]
 pub(super) fn after_write_back() {
-    // SAFETY: every x86-64 processor has it.
+    // SAFETY: every x86-64 processor has the instruction.
     unsafe { _mm_sfence() };
 }
 
 /// Orders the flushes before later loads.
 #[inline(always)]
 pub(super) fn after_drop() {
-    // SAFETY: every x86-64 processor has it.
+    // SAFETY: every x86-64 processor has the instruction.
     unsafe { _mm_mfence() };
 }
 
-/// Copies whole lines with non-temporal stores, if the target is aligned and long enough for that to be faster
-/// than writing in the cache and flushing. Returns the number of bytes copied.
+/// Copies whole lines with non-temporal stores. It does so only if the target is aligned and long enough for this to be
+/// faster than writing to the cache and flushing. Returns the number of bytes copied.
 ///
 /// # Safety
 /// The target is mapped writable.
 #[inline]
 pub(super) unsafe fn copy_around_cache(to: *mut u8, bytes: &[u8]) -> usize {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
-    // Below this many bytes, a line's way into the cache and out again costs less than the store buffers that
-    // bypass it.
+    // For fewer bytes, moving lines into the cache and out again costs less than the store buffers that non-temporal
+    // stores use.
     const LEAST: usize = 4 * LINE;
     if bytes.len() < LEAST || !(to as usize).is_multiple_of(LINE) {
         return 0;
     }
     let done = bytes.len() / LINE * LINE;
     for at in (0..done).step_by(16) {
-        // SAFETY: `at + 16 <= bytes.len()`, and the target, as long and mapped, is aligned to lines.
+        // SAFETY: `at + 16 <= bytes.len()`, and the target is mapped, aligned to lines, and as long as `bytes`.
         unsafe {
             let word = _mm_loadu_si128(bytes.as_ptr().add(at) as *const __m128i);
             _mm_stream_si128(to.add(at) as *mut __m128i, word);

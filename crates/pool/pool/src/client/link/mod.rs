@@ -1,5 +1,5 @@
-//! Requests and their replies, and the thread that reads the manager's messages. [`next`] connects to the manager
-//! that follows one which was killed.
+//! Requests and their replies, and the thread that reads the manager's messages. If the manager is killed, [`next`]
+//! connects to the manager that replaces it.
 
 mod next;
 
@@ -22,26 +22,26 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// Source of the number of bytes of an arena's buffers in use. The thread that reads the manager's messages calls
-/// it, so an implementation must not keep alive anything that asks the manager when it is dropped.
+/// Source of the number of bytes that an arena's buffers use. The thread that reads the manager's messages calls it. An
+/// implementation must therefore not keep anything alive that sends a request to the manager when it is dropped.
 pub(crate) trait Counter: Send + Sync {
     /// Returns the bytes of buffers in use.
     fn used_bytes(&self) -> u64;
 }
 
-/// A reply, with the descriptors that came with it already taken in.
+/// A reply whose descriptors have already been mapped or stored.
 pub(super) enum Replied {
     Plain(Reply),
-    /// A leased segment: mapped, and among this process's segments.
+    /// A leased segment, which is mapped and recorded among the segments of this process.
     Leased(Extent),
     Opened(Arc<ChannelLink>, Greeting),
 }
 
 type Outcome = Result<Replied, Denied>;
 
-/// Pauses between attempts to reach the next manager: the first one, and the longest.
+/// Shortest and longest pause between attempts to reach the next manager.
 const PAUSES: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(500)];
-/// Time in which a manager that runs answers a request that asks for nothing.
+/// Time in which a running manager answers a request that does nothing.
 const SOON: Duration = Duration::from_millis(200);
 
 pub(super) struct Link {
@@ -49,7 +49,7 @@ pub(super) struct Link {
     connecting: Connecting,
     welcome: Welcome,
     space: Space,
-    /// True if the manager did not answer in time, and has said nothing since: it is stopped, perhaps.
+    /// True if the manager did not answer a request in time and has sent no message since; it may be stopped.
     silent: AtomicBool,
     number: AtomicU32,
     books: Mutex<Books>,
@@ -57,7 +57,7 @@ pub(super) struct Link {
     changed: Condvar,
 }
 
-/// State that the reading thread and the others share.
+/// State shared by the thread that reads the manager's messages and the threads that send requests.
 struct Books {
     socket: Arc<OwnedFd>,
     standing: Standing,
@@ -65,18 +65,18 @@ struct Books {
     channels: HashMap<ChannelId, Arc<ChannelLink>>,
     services: HashMap<String, Arc<Waiting>>,
     counters: Vec<Weak<dyn Counter>>,
-    /// Requests that give something up, made while no manager was there.
+    /// Requests that give up a segment, channel or service, made while no manager was connected.
     late: Vec<Request>,
-    /// Segments of this process by offset, to hand back to the next manager.
+    /// Segments of this process by offset, which it hands back to the next manager.
     segments: BTreeMap<u64, Option<OwnedFd>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Connected,
-    /// The manager is gone; the reading thread looks for the next one.
+    /// The manager is gone, and the reading thread looks for the next one.
     Away,
-    /// No manager knows us any more, or we leave.
+    /// No manager knows this process any more, or this process disconnects.
     Over,
 }
 
@@ -105,8 +105,9 @@ impl Link {
         }
     }
 
-    /// Returns the process that connected. In another, no thread reads what the manager says, locks may be held for ever,
-    /// and whatever is sent is sent in the name of that process: so all functions here do nothing there.
+    /// Returns the process that connected. In any other process, such as a child by `fork`, no thread reads the
+    /// manager's messages, locks may be held for ever, and messages would be sent in the name of the process that
+    /// connected. Therefore all functions here do nothing in such a process.
     pub(super) fn maker(&self) -> &Maker {
         &self.maker
     }
@@ -126,11 +127,12 @@ impl Link {
         &self.connecting.bells
     }
 
-    /// Asks the manager, and waits for its reply. If the manager goes meanwhile, the next one is asked, except to
-    /// open a channel or answer an offer: the caller starts those over.
+    /// Sends a request to the manager, and waits for its reply. If the manager is killed meanwhile, the request is sent
+    /// again to the next manager, except a request that opens a channel or answers an offer; the caller must start
+    /// those again.
     ///
     /// # Errors
-    /// The manager's denial; or that it is gone, or does not answer in time.
+    /// The manager's denial, or an error if the manager is gone or does not answer in time.
     pub(super) fn ask(
         &self,
         request: &Request,
@@ -150,8 +152,9 @@ impl Link {
         }
     }
 
-    /// Returns the error of a request that was not answered in time: only to one that opens a channel, the service may be
-    /// what is slow.
+    /// Returns the error for a request that was not answered in time. If the request opens a channel, the service may
+    /// be slow instead of the manager. The function therefore checks whether the manager answers an empty request, and
+    /// if so returns [`Error::TimedOut`]. In all other cases it returns [`Error::Silent`].
     #[cold]
     fn late(&self, request: &Request, after: Duration) -> Error {
         let waits_for_service = matches!(request, Request::Open { .. }) && {
@@ -164,8 +167,9 @@ impl Link {
         }
     }
 
-    /// Gives something up. Waits until the manager knows, if one is connected: otherwise the next one finds out
-    /// by itself, or is told after all else.
+    /// Sends a request that gives something up. If a manager is connected, waits until it has answered. Otherwise the
+    /// next manager finds out by itself because this process no longer reports the item, or it receives the request
+    /// after that report.
     pub(super) fn give_up(&self, request: Request) {
         if !self.maker.is_here() {
             return;
@@ -173,7 +177,8 @@ impl Link {
         let mut books = self.books();
         let socket = books.socket.clone();
         match books.standing {
-            // It hears of it when it goes on; who ends here does not wait once more for each thing that it has.
+            // A stopped manager reads the request when it continues. A process that exits must not wait for the full
+            // timeout once for each item that it gives up.
             Standing::Connected if self.silent.load(Ordering::Relaxed) => {
                 drop(books);
                 self.say(request);
@@ -187,20 +192,20 @@ impl Link {
         }
     }
 
-    /// Sends a request whose reply is not needed.
+    /// Sends a request without waiting for its reply.
     pub(super) fn say(&self, request: Request) {
         if !self.maker.is_here() {
             return;
         }
         let number = self.number.fetch_add(1, Ordering::Relaxed);
         let socket = self.books().socket.clone();
-        // Errors are ignored: the next manager asks what we have, and does not find what this one would have been
-        // told.
+        // Errors can be ignored: this process reports what it has to the next manager, and the report lacks the item
+        // that this request gives up.
         let _ = send(&socket, number, &request, &[]);
     }
 
-    /// Has the manager wake the other side of a channel, on another host. Returns false if the manager takes no messages
-    /// now. Never waits.
+    /// Asks the manager to wake the peer of a channel on another host, and never waits. Returns false if the manager
+    /// accepts no messages at the moment.
     pub(super) fn ring_far(&self, channel: ChannelId) -> bool {
         if !self.maker.is_here() {
             return true;
@@ -211,7 +216,7 @@ impl Link {
         wire::try_send(socket.as_fd(), &wire::encode(&ask)).is_ok()
     }
 
-    /// Tells the manager, or the next one, that a segment that was withdrawn is unmapped.
+    /// Reports to the current or the next manager that this process has unmapped a withdrawn segment.
     pub(super) fn tell_unmapped(&self, channel: ChannelId, offset: u64) {
         if !self.maker.is_here() {
             return;
@@ -243,7 +248,8 @@ impl Link {
             return Err(error);
         }
         match wait(&replied, deadline) {
-            // Unless the reading thread has taken it just now, it must not hand us anything any more.
+            // Removing the entry keeps the reading thread from delivering a reply that no thread expects. If the entry
+            // is already gone, the reading thread is delivering the reply now.
             Err(Error::TimedOut(_)) if self.books().asked.remove(&number).is_some() => {
                 if matches!(request, Request::Open { .. }) {
                     self.say(Request::Abandon { number });
@@ -257,7 +263,7 @@ impl Link {
         }
     }
 
-    /// Returns the manager's socket, once one is connected.
+    /// Waits until a manager is connected, and returns its socket.
     fn connected(&self, deadline: Instant) -> Result<Arc<OwnedFd>, Error> {
         let mut books = self.books();
         loop {
@@ -274,7 +280,7 @@ impl Link {
         }
     }
 
-    /// Records that a socket is broken, without waiting for the reading thread to find out.
+    /// Records that a socket is broken, before the reading thread notices it.
     fn note_broken(&self, socket: &Arc<OwnedFd>) {
         let mut books = self.books();
         if Arc::ptr_eq(&books.socket, socket) && books.standing == Standing::Connected {
@@ -282,8 +288,8 @@ impl Link {
         }
     }
 
-    /// Reads messages until the connection is closed or no manager knows us; connects to the next manager if need
-    /// be.
+    /// Reads the manager's messages until the connection is closed or no manager knows this process any more. If the
+    /// manager is killed, connects to the next one and continues.
     pub(super) fn read(&self) {
         let mut socket = self.books().socket.clone();
         loop {
@@ -312,7 +318,7 @@ impl Link {
         if books.standing == Standing::Connected {
             books.standing = Standing::Away;
         }
-        // Wakes the threads that wait for replies: none will come.
+        // Dropping the senders wakes the threads that wait for replies, because no reply will come.
         books.asked.clear();
     }
 
@@ -324,7 +330,7 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Adds a service; returns false if this process has that name already.
+    /// Adds a service. Returns false if this process already has a service of that name.
     pub(super) fn add_service(&self, name: &str, waiting: Arc<Waiting>) -> bool {
         let mut books = self.books();
         if books.standing == Standing::Over {
@@ -347,13 +353,14 @@ impl Link {
         books.counters.push(counter);
     }
 
-    /// Forgets a service.
+    /// Removes a service from the records of this process.
     pub(super) fn remove_service(&self, name: &str) {
         self.books().services.remove(name);
     }
 
-    /// Unmaps all that came by a channel, and then forgets it. Not the other way round: what the next manager is
-    /// not told of it leases to others, perhaps to be mapped here again.
+    /// Unmaps everything that was received by a channel, and only then removes the channel from the records. The order
+    /// matters because the next manager leases out again any memory that this process does not report, and may have it
+    /// mapped here a second time.
     pub(super) fn remove_channel(&self, link: &ChannelLink) {
         if !self.maker.is_here() {
             return;
@@ -362,8 +369,9 @@ impl Link {
         self.books().channels.remove(&link.id());
     }
 
-    /// Maps a segment of this process, and keeps its descriptor for the next manager. Done by the reading thread,
-    /// so that the next manager cannot ask what we have between the message that leased it and its record here.
+    /// Maps a segment of this process, and keeps its descriptor for the next manager. Only the reading thread calls
+    /// this. The same thread reports the segments to the next manager, so a lease that it has read is always recorded
+    /// before such a report.
     fn add_segment(&self, segment: Extent, mut beside: Vec<OwnedFd>) -> rustix::io::Result<()> {
         let file = beside.pop();
         self.space.map(segment, file.as_ref(), Access::Write)?;
@@ -371,20 +379,21 @@ impl Link {
         Ok(())
     }
 
-    /// Unmaps a segment of this process, and then forgets it, as [`remove_channel`](Link::remove_channel) does.
+    /// Unmaps a segment of this process, and only then removes it from the records, for the reason given at
+    /// [`remove_channel`](Link::remove_channel).
     ///
     /// # Safety
-    /// The segment is not in use any more.
+    /// The segment is no longer in use.
     pub(super) unsafe fn remove_segment(&self, segment: Extent) {
         if !self.maker.is_here() {
             return;
         }
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees that the segment is no longer in use.
         unsafe { self.space.unmap(segment) };
         self.books().segments.remove(&segment.offset);
     }
 
-    /// Returns a descriptor of a segment of this process.
+    /// Returns a duplicate of the descriptor of a segment of this process.
     pub(super) fn segment(&self, offset: u64) -> Option<OwnedFd> {
         self.maker.check().ok()?;
         self.books().segments.get(&offset)?.as_ref()?.try_clone().ok()
@@ -413,7 +422,8 @@ impl Link {
             Ok(reply) => Ok(Replied::Plain(reply)),
             Err(denied) => Err(denied),
         };
-        // There is room for the one reply; the thread that asked may be gone.
+        // The queue of each request has room for its one reply, so this does not block. It fails if the thread that
+        // sent the request no longer waits.
         let unheard = match asked {
             Some(asked) => asked.send(outcome).err().map(|error| error.0),
             None => Some(outcome),
@@ -454,8 +464,9 @@ impl Link {
             Event::Granted { channel, segment, access } => {
                 let Some(link) = self.channel(channel) else { return };
                 if link.map(&self.space, segment, beside.first(), access).is_err() {
-                    // The grant is not repeated, so this channel would lack the segment for ever: both sides start over.
-                    // Segments granted before stay mapped until the channel is dropped.
+                    // The manager does not repeat a grant, so this channel would lack the segment for ever. Therefore
+                    // each side must open a new channel. Segments that were granted before stay mapped until the
+                    // channel is dropped.
                     self.say(Request::GiveUp { channel });
                     self.ended(&link, Cause::CannotMap);
                 }
@@ -482,13 +493,13 @@ impl Link {
         }
     }
 
-    /// Notes that a channel's peer is gone, and wakes its user.
+    /// Records that a channel's peer is gone, and wakes the user of the channel.
     fn ended(&self, link: &ChannelLink, cause: Cause) {
         link.note_gone(cause);
         self.bells().get(link.own_bell()).ring();
     }
 
-    /// Makes the near side of a channel.
+    /// Makes and records this process's side of a channel.
     fn opened(
         &self,
         opened: OpenedChannel,
@@ -516,7 +527,7 @@ fn send(socket: &OwnedFd, number: u32, request: &Request, beside: &[BorrowedFd<'
     }
     wire::send(socket.as_fd(), &bytes, beside).map_err(|error| match error {
         Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN => Error::ManagerGone,
-        // The manager has not read for as long as a send may take.
+        // The manager has read no message during the whole send timeout.
         Errno::AGAIN => Error::TimedOut(PATIENCE),
         error => Error::Send(error.into()),
     })

@@ -1,4 +1,4 @@
-//! The next manager: found, and told what this process has.
+//! Reconnecting to the next manager, and reporting to it what this process has.
 
 use super::{Link, PATIENCE, PAUSES, Standing, send};
 use crate::client::connect::{Limit, connect, greet};
@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Link {
-    /// Waits for the next manager, and tells it what we have. Returns `None` if it does not know us, or we leave.
+    /// Waits for the next manager, and reports to it the segments, channels and services of this process. Returns
+    /// `None` if that manager does not know this process, or if this process disconnects.
     pub(super) fn reconnect(&self) -> Option<Arc<OwnedFd>> {
         let mut pause = PAUSES[0];
         loop {
@@ -45,7 +46,7 @@ impl Link {
             if books.standing == Standing::Over {
                 return Err(Error::ManagerGone);
             }
-            // Stored so that closing the connection ends the requests that follow.
+            // The socket is stored before the requests below, so that closing the connection also ends them.
             books.socket = socket.clone();
         }
         let offsets: Vec<u64> = self.books().segments.keys().copied().collect();
@@ -63,15 +64,16 @@ impl Link {
             self.ask_here(&socket, &Request::Register { service }, &[])?;
         }
         self.ask_here(&socket, &Request::Resumed, &[])?;
-        // Repeats what was given up after we said that we have it. Other threads ask nothing until all of it is
-        // sent: an offset that is released here must not have been leased again.
+        // Sends the requests that gave something up while no manager was connected, some of them after this process had
+        // reported the item. Other threads may send no requests until all of these are sent; otherwise an offset that
+        // is released here could already have been leased again.
         while let Some(request) = self.next_late() {
             self.ask_here(&socket, &request, &[])?;
         }
         Ok(socket)
     }
 
-    /// Returns the next request to repeat; when there is none left, all threads may ask the manager again.
+    /// Returns the next delayed request. If none is left, allows all threads to send requests to the manager again.
     fn next_late(&self) -> Option<Request> {
         let mut books = self.books();
         let late = books.late.pop();
@@ -79,7 +81,7 @@ impl Link {
             books.standing = Standing::Connected;
         }
         match late {
-            // The name was registered again meanwhile.
+            // The service was registered again meanwhile, so its name must not be withdrawn.
             Some(Request::Withdraw { service }) if books.services.contains_key(&service) => {
                 Some(Request::Sync)
             }
@@ -87,8 +89,8 @@ impl Link {
         }
     }
 
-    /// Asks on the reading thread itself, which handles other messages meanwhile. A denial only says that the
-    /// thing no longer exists.
+    /// Sends a request and waits for its reply on the reading thread itself, which handles other messages while it
+    /// waits. A denial is ignored because it only means that the item no longer exists.
     fn ask_here(&self, socket: &OwnedFd, request: &Request, beside: &[BorrowedFd<'_>]) -> Result<(), Error> {
         let asked = self.number.fetch_add(1, Ordering::Relaxed);
         send(socket, asked, request, beside)?;

@@ -1,14 +1,15 @@
-//! Link of this host's manager to that of another: runs of the link, silence, and messages in order.
+//! Link of this host's manager to another host's manager: epochs of the link, detection of silence, and messages in
+//! order.
 //!
-//! Each side counts *epochs* of the link in its own record, and names there the epoch of the other side for which it
-//! is *ready*: of earlier ones, none of its processes has anything any more. The link is up while each side is ready
-//! for the other's epoch; only then messages pass, by a ring of which one side writes the bytes and their number,
-//! and the other how many it has read.
+//! Each side counts *epochs* of the link in its record. It also names there the epoch of the peer for which it is
+//! *ready*, which means that its processes no longer have memory mapped by channels of earlier epochs. The link is up
+//! while each side is ready for the current epoch of its peer, and only then do messages pass. They pass by a ring: the
+//! sender writes the bytes and their number, and the receiver writes how many bytes it has read.
 //!
-//! A side that restarts, finds the other silent or damaged, or sees that the other has begun an epoch, begins one of
-//! its own: the link is down. Whatever the other host's processes could write here stays as it is until the other
-//! side is ready for that epoch, or its incarnation has ended ([`Happened::Confirmed`]). So a host that stopped for a
-//! while and goes on cannot write into what was given to others meanwhile.
+//! A side begins a new epoch, so that the link goes down, if it restarts, finds its peer silent or damaged, or sees
+//! that the peer has begun an epoch. Memory of this host that the peer's processes could write is not reused until the
+//! peer is ready for the new epoch, or its incarnation has ended ([`Happened::Confirmed`]). Therefore a host that was
+//! stopped and continues cannot write into memory that was given to other processes meanwhile.
 
 use super::claims::Host;
 use super::layout::{HeadWord, LinkWord, RING_BYTES};
@@ -16,32 +17,32 @@ use super::member::{Member, Standing};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Bytes of the longest message.
+/// Size of the longest message in bytes.
 pub(crate) const MOST_MESSAGE: usize = 4096;
-/// Messages that wait for room in the ring, before the other side counts as slow.
+/// Messages that may wait for room in the ring before the peer counts as slow.
 pub(crate) const MOST_WAITING: usize = 1024;
 
-/// Bits of [`LinkWord::Written`] that count bytes; those above have the low bits of the epoch.
+/// Number of low bits of [`LinkWord::Written`] that count bytes. The bits above them have the low bits of the epoch.
 const COUNT_BITS: u32 = 48;
 const COUNT: u64 = (1 << COUNT_BITS) - 1;
 
-/// Something that happened to a link.
+/// Event of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Happened {
-    /// Messages pass from now on; none of an earlier run does.
+    /// Messages pass from now on. No message of an earlier epoch can arrive.
     Up,
-    /// No more messages pass, and all that passed over the link is over.
+    /// No more messages pass, and every channel over the link has ended.
     Down,
-    /// No process of the other host has anything left of earlier runs.
+    /// No process of the other host still has memory mapped by a channel of an earlier epoch.
     Confirmed,
     Message(Vec<u8>),
 }
 
-/// One link, from this side.
+/// One link, as seen from this side.
 pub(crate) struct Link {
     peer: Host,
     epoch: u64,
-    /// Epoch of the other side for which this side is ready; zero for none.
+    /// Epoch of the peer for which this side is ready; zero if it is not ready.
     ready: u64,
     written: u64,
     read: u64,
@@ -49,12 +50,12 @@ pub(crate) struct Link {
     confirmed: bool,
     waiting: VecDeque<Vec<u64>>,
     heartbeat: u64,
-    /// Time of the last change of the other side's heartbeat; `None` before the first.
+    /// Time of the last change of the peer's heartbeat; `None` before the first change.
     beat_at: Option<Instant>,
 }
 
 impl Link {
-    /// Begins a new run of a link.
+    /// Makes a link, and begins a new epoch.
     pub(crate) fn new(member: &Member, peer: Host) -> Link {
         let before = member.records.link(member.host(), peer)[LinkWord::Epoch as usize];
         let mut link = Link {
@@ -73,27 +74,27 @@ impl Link {
         link
     }
 
-    /// Returns whether messages pass.
+    /// Returns whether the link is up.
     pub(crate) fn is_up(&self) -> bool {
         self.up
     }
 
-    /// Returns whether messages pass, and not too many wait for it.
+    /// Returns whether the link is up, and not too many messages wait for room in the ring.
     pub(crate) fn has_room(&self) -> bool {
         self.up && self.waiting.len() < MOST_WAITING
     }
 
-    /// Returns whether messages pass, and none waits for it.
+    /// Returns whether the link is up, and no messages wait for room in the ring.
     pub(crate) fn is_free(&self) -> bool {
         self.up && self.waiting.is_empty()
     }
 
-    /// Returns whether the other host has shown lately that it serves.
+    /// Returns whether the other host's heartbeat has moved within the time `silence`.
     pub(crate) fn is_heard(&self, silence: Duration) -> bool {
         self.beat_at.is_some_and(|at| at.elapsed() <= silence)
     }
 
-    /// Begins an epoch: the other side has to become ready again.
+    /// Begins an epoch, so that the peer must become ready again.
     fn begin(&mut self, member: &Member) {
         self.epoch = self.epoch.wrapping_add(1).max(1);
         (self.ready, self.written, self.read) = (0, 0, 0);
@@ -102,7 +103,7 @@ impl Link {
         self.set(member, LinkWord::Ready, 0);
         self.set(member, LinkWord::Read, 0);
         self.set_written(member);
-        // Last: whoever sees the epoch sees what belongs to it.
+        // The epoch is stored last, so that a peer that sees it also sees the words that belong to it.
         self.set(member, LinkWord::Epoch, self.epoch);
     }
 
@@ -114,7 +115,7 @@ impl Link {
         self.set(member, LinkWord::Written, self.epoch << COUNT_BITS | self.written & COUNT);
     }
 
-    /// Sends a message, or keeps it until there is room. It is lost if the link goes down.
+    /// Sends a message, or keeps it until the ring has room. The message is lost if the link goes down.
     pub(crate) fn send(&mut self, member: &Member, message: &[u8]) {
         assert!(message.len() <= MOST_MESSAGE);
         if !self.up {
@@ -128,11 +129,11 @@ impl Link {
         }));
         self.waiting.push_back(words);
         let theirs = member.records.link(self.peer, member.host());
-        // If the other side states nonsense, the next look finds it.
+        // If the peer's count is invalid, the next `look` detects it.
         let _ = self.flush(member, theirs[LinkWord::Read as usize]);
     }
 
-    /// Writes waiting messages to the ring, as far as there is room. Returns `None` if the other side states nonsense.
+    /// Writes waiting messages to the ring, as far as it has room. Returns `None` if the peer's count is invalid.
     fn flush(&mut self, member: &Member, read: u64) -> Option<()> {
         let unread = self.written.checked_sub(read).filter(|unread| *unread <= RING_BYTES)?;
         let mut room = RING_BYTES - unread;
@@ -149,8 +150,9 @@ impl Link {
         Some(())
     }
 
-    /// Looks at the other side. `silence` is how long it may show nothing; `is_clean` says whether no process of this
-    /// host has anything left of earlier runs.
+    /// Polls the peer, and returns the events of the link. A peer whose heartbeat has not moved for the time `silence`
+    /// counts as gone. `is_clean` returns whether no process of this host still has memory mapped by a channel of an
+    /// earlier epoch.
     pub(crate) fn look(
         &mut self,
         member: &Member,
@@ -189,7 +191,7 @@ impl Link {
         happened
     }
 
-    /// Takes the messages that have come. Returns `None` if the other side states nonsense.
+    /// Takes the messages that have arrived. Returns `None` if the peer's count or a message is invalid.
     fn receive(&mut self, member: &Member, written: u64, happened: &mut Vec<Happened>) -> Option<()> {
         if written >> COUNT_BITS != self.ready & (u64::MAX >> COUNT_BITS) {
             return Some(());
@@ -214,7 +216,7 @@ impl Link {
         Some(())
     }
 
-    /// Returns whether the other host shows that it serves.
+    /// Returns whether the peer serves, and its heartbeat has moved recently.
     fn listen(&mut self, member: &Member, now: Instant, silence: Duration) -> bool {
         let heartbeat = member.heartbeat(self.peer);
         if heartbeat != self.heartbeat {
@@ -224,7 +226,8 @@ impl Link {
         heard && member.standing(self.peer) == Standing::Serving
     }
 
-    /// Returns whether the other host can have nothing any more: it never joined, it left, or it ended.
+    /// Returns whether no process of the other host can still have memory of the pool mapped, because that host never
+    /// joined, has left, or has ended.
     fn is_over(&self, member: &Member) -> bool {
         member.standing(self.peer) != Standing::Serving || member.incarnation_of(self.peer).1
     }

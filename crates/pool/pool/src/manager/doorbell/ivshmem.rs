@@ -1,5 +1,5 @@
 //! Doorbell of QEMU's `ivshmem-doorbell` (QEMU, `docs/specs/ivshmem-spec`): a register that interrupts a peer, and an
-//! interrupt of this host's own, by MSI-X.
+//! MSI-X interrupt by which peers interrupt this host.
 
 use super::Doorbell;
 use super::vfio::Device;
@@ -8,12 +8,12 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::io::Error as IoError;
 use std::path::{Path, PathBuf};
 
-/// Vendor and device of an ivshmem.
+/// Vendor and device number of an ivshmem device.
 const IDENTITY: [&str; 2] = ["0x1af4", "0x1110"];
-/// Registers, as offsets in bytes.
+/// Offsets of registers, in bytes.
 const OWN_NUMBER: u64 = 8;
 const DOORBELL: u64 = 12;
-/// Most peers of a device: their numbers have 16 bits.
+/// Most peers of a device, because their numbers have 16 bits.
 const MOST_PEERS: u32 = 1 << 16;
 
 /// Doorbell of an ivshmem device that is bound to the driver `vfio-pci`.
@@ -44,10 +44,11 @@ pub enum CannotRing {
 }
 
 impl Ivshmem {
-    /// Opens the doorbell whose folder of `/sys/bus/pci/devices` is given, for a pool on devices at `memory`.
+    /// Opens the doorbell at a folder in `/sys/bus/pci/devices`, for a pool whose devices are at `memory`.
     ///
     /// # Errors
-    /// If it is no ivshmem, has memory of the pool, another driver has it, or VFIO refuses it.
+    /// If the folder is not one of an ivshmem device, the device has memory of the pool, another driver uses it, or
+    /// VFIO refuses it.
     pub fn open(path: &Path, memory: &[PathBuf]) -> Result<Ivshmem, CannotRing> {
         let folder = std::fs::canonicalize(path).map_err(|_| CannotRing::NotOne)?;
         let read = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
@@ -88,7 +89,7 @@ impl Doorbell for Ivshmem {
 
     fn ring(&self, number: u32) {
         if number < MOST_PEERS {
-            // A peer that is not there has none to wake; one that is looks by itself, later.
+            // Errors are ignored: an absent peer has no manager to wake, and a present peer polls later.
             let _ = self.device.write(DOORBELL, number << 16);
         }
     }
@@ -98,7 +99,7 @@ impl Doorbell for Ivshmem {
     }
 
     fn silence(&self) {
-        // If there was no ring, there is nothing to read.
+        // If no host rang, there is no count to read.
         let _ = rustix::io::read(&self.bell, &mut [0; 8]);
     }
 }
@@ -109,7 +110,7 @@ mod tests {
     use std::os::unix::fs::symlink;
     use unrack_testing::Folder;
 
-    /// Makes what `/sys` shows of a PCI device.
+    /// Makes the files that `/sys` shows for a PCI device.
     fn device(folder: &Path, [vendor, device]: [&str; 2]) -> PathBuf {
         let path = folder.join("0000:00:04.0");
         std::fs::create_dir_all(&path).unwrap();

@@ -8,7 +8,7 @@ use std::io::Error as IoError;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Group of the `ioctl`s of VFIO.
+/// Type code of the `ioctl` commands of VFIO.
 const GROUP: u8 = b';';
 const SET_IOMMU: Opcode = opcode::none(GROUP, 102);
 const GROUP_STATUS: Opcode = opcode::none(GROUP, 103);
@@ -17,30 +17,31 @@ const DEVICE_FD: Opcode = opcode::none(GROUP, 106);
 const REGION_INFO: Opcode = opcode::none(GROUP, 108);
 const SET_IRQS: Opcode = opcode::none(GROUP, 110);
 
-/// Kind of IOMMU that every driver of x86-64 and aarch64 offers.
+/// Kind of IOMMU that the drivers of x86-64 and aarch64 offer.
 const TYPE1: usize = 1;
 const IS_VIABLE: u32 = 1;
 /// Index of the MSI-X interrupts.
 const MSIX: u32 = 2;
-/// Flags of [`SET_IRQS`]: the interrupt triggers the eventfd that is given.
+/// Flags of [`SET_IRQS`]: the interrupt signals the given eventfd.
 const TRIGGERS_EVENTFD: u32 = 1 << 2 | 1 << 5;
 
-/// Offset of the command register in the configuration, and its bits that let a device answer and interrupt.
+/// Offset of the command register in the configuration space, and the bits in it that let the device answer accesses
+/// and send interrupts.
 const COMMAND: u64 = 4;
 const ANSWERS: u16 = 1 << 1;
 const MASTERS: u16 = 1 << 2;
 
-/// Indices of the regions with registers and with the configuration.
+/// Indices of the regions with the registers and the configuration space.
 const REGISTERS: u32 = 0;
 const CONFIGURATION: u32 = 7;
 
-/// Device that this process has.
+/// An open device.
 #[derive(Debug)]
 pub(super) struct Device {
     device: File,
     /// Offset of the registers in the device's file.
     registers: u64,
-    /// Open as long as the device is.
+    /// Kept open because the device needs its group and container.
     _group: File,
     _container: File,
 }
@@ -74,10 +75,10 @@ struct SetIrqs {
 const _: () =
     assert!(size_of::<GroupStatus>() == 8 && size_of::<RegionInfo>() == 32 && size_of::<SetIrqs>() == 24);
 
-/// An `ioctl` whose argument is a number, or an address of what the kernel reads and writes.
+/// An `ioctl` whose argument is a number, or the address of a value that the kernel reads and writes.
 struct Call(Opcode, *mut c_void);
 
-// SAFETY: users of `call` pair each opcode with the argument that the kernel defines for it.
+// SAFETY: each caller of `call` pairs an opcode with the argument that the kernel defines for it.
 unsafe impl Ioctl for Call {
     type Output = IoctlOutput;
     const IS_MUTATING: bool = true;
@@ -95,17 +96,17 @@ unsafe impl Ioctl for Call {
     }
 }
 
-/// Calls an `ioctl` with the address of a value, which says its own size where the kernel asks for it.
+/// Calls an `ioctl` with the address of a value. The value contains its size if the kernel expects it.
 fn call<T>(file: &File, opcode: Opcode, value: &mut T) -> rustix::io::Result<IoctlOutput> {
-    // SAFETY: each user passes the `#[repr(C)]` struct, or the bytes, that the kernel defines for the opcode.
+    // SAFETY: each caller passes the `#[repr(C)]` struct, or the bytes, that the kernel defines for the opcode.
     unsafe { ioctl(file, Call(opcode, std::ptr::from_mut(value).cast())) }
 }
 
 impl Device {
-    /// Opens the device with this address, of the group whose folder in `/sys` is given.
+    /// Opens the device with this address. `group` is the folder of the device's IOMMU group in `/sys`.
     ///
     /// # Errors
-    /// If the group has devices of other drivers, another process has it, or this one may not use it.
+    /// If the group has devices of other drivers, another process uses the device, or this process may not use it.
     pub(super) fn open(group: &Path, address: &str) -> Result<Device, IoError> {
         let open = |path: &Path| {
             let opened = File::options().read(true).write(true).open(path);
@@ -120,7 +121,7 @@ impl Device {
             return Err(IoError::other("its IOMMU group has devices of other drivers"));
         }
         call(&group, SET_CONTAINER, &mut container.as_raw_fd())?;
-        // SAFETY: the argument is a number, and the kernel reads and writes nothing of this process.
+        // SAFETY: the argument is a number, so the kernel accesses no memory of this process.
         unsafe { ioctl(&container, Call(SET_IOMMU, std::ptr::without_provenance_mut(TYPE1)))? };
         let device = device_of(&group, address)?;
         enable(&device, offset_of(&device, CONFIGURATION)?)?;
@@ -140,7 +141,7 @@ impl Device {
         self.device.write_all_at(&value.to_le_bytes(), self.registers + offset)
     }
 
-    /// Has the first MSI-X interrupt counted by an eventfd.
+    /// Makes an eventfd count the first MSI-X interrupt of the device.
     pub(super) fn interrupt(&self, eventfd: BorrowedFd<'_>) -> Result<(), IoError> {
         let mut irqs = SetIrqs {
             size: size_of::<SetIrqs>() as u32,
@@ -157,13 +158,14 @@ impl Device {
 
 fn device_of(group: &File, address: &str) -> Result<File, IoError> {
     let name = CString::new(address)?;
-    // SAFETY: the kernel reads the name up to its zero.
+    // SAFETY: the kernel reads the name up to its terminating zero.
     let device = unsafe { ioctl(group.as_fd(), Call(DEVICE_FD, name.as_ptr().cast_mut().cast()))? };
-    // SAFETY: the kernel has just made the descriptor, and nobody else has it.
+    // SAFETY: the kernel has just made the descriptor, so it has no other owner.
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(device) }))
 }
 
-/// Lets a device answer and interrupt: its interrupts are writes to memory, which VFIO turns off.
+/// Enables a device to answer accesses, and to write to memory, which VFIO disables. The device must be able to write
+/// to memory because its interrupts are such writes.
 fn enable(device: &File, configuration: u64) -> Result<(), IoError> {
     let mut command = [0; 2];
     device.read_exact_at(&mut command, configuration + COMMAND)?;

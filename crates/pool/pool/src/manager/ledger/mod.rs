@@ -1,13 +1,14 @@
-//! Ledger: the manager's state, in memory that outlives it.
+//! Ledger: the manager's state, in memory that outlives the manager.
 //!
-//! The ledger is a mapped file: a page that describes the pool, and slots for records. It has few slots at first,
-//! and grows when more are needed, so that a large limit on the pool costs nothing. A record is valid from the
-//! single store to its slot's first word, made after all of it was written, until that word is cleared. So a
-//! manager that is killed between any two instructions leaves each record whole or absent. A changed record is
-//! written to a new slot before the old one is cleared: of two with one key, the later counts.
+//! The ledger is a mapped file: a page that describes the pool, and slots for records. It has few slots at first and
+//! grows when more are needed, so that a large limit on the pool costs nothing. A record becomes valid by a single
+//! store to its slot's first word, after the rest of the record was written, and it stays valid until that word is
+//! cleared. Therefore a manager that is killed between any two instructions leaves each record either whole or absent.
+//! A changed record is written to a new slot before the old slot is cleared. If two records have the same key, the one
+//! written later counts.
 //!
-//! No other process maps it, and yet it is checked when it is read: a disk image or a curious hand may have
-//! changed it. Slots without a valid record are skipped.
+//! Although no other process maps the ledger, its contents are checked when it is read, because a disk image or a
+//! person may have changed it. Slots without a valid record are skipped.
 
 mod record;
 
@@ -22,15 +23,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use unrack_basis::Fnv1a32;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"unrackld");
-/// Version of the format, raised with any change of a ledger's contents.
+/// Version of the format; every change of a ledger's contents raises it.
 const VERSION: u64 = 1;
-/// Bytes of a slot: a record with a name of the greatest length fits.
+/// Size of a slot in bytes. A record with a name of the greatest length fits.
 const SLOT: usize = 256;
 const WORDS: usize = SLOT / 8;
-/// Most bytes of a record: two words of the slot say whether there is one, and when it was written.
+/// Largest size of a record in bytes. The other two words of the slot state whether it has a record, and when the
+/// record was written.
 const ROOM: usize = SLOT - 16;
 
-/// Properties of a pool: a manager only recovers a ledger with equal ones.
+/// Properties of a pool. A manager recovers only a ledger whose properties are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
     pub capacity_sections: u64,
@@ -41,8 +43,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Returns the most slots that a ledger has: enough for every section to be a segment, granted and used for
-    /// queues.
+    /// Returns the most slots that a ledger may have. They suffice even if every section is a segment, granted, and
+    /// used for queues.
     pub(super) fn slots(self) -> usize {
         8 * 1024 + 8 * self.space_sections as usize
     }
@@ -52,26 +54,26 @@ impl Shape {
     }
 }
 
-/// Slots kept free so that existing records can always be changed.
+/// Slots that are kept free so that existing records can always be changed.
 const SPARE: usize = 1;
-/// Slots at first.
+/// Slots of a new ledger.
 const FIRST_SLOTS: usize = 256;
 /// Most slots that are added at a time.
 const MOST_MORE: usize = 16 * 1024;
 
-/// Returns the bytes of a file with this many slots.
+/// Returns the size in bytes of a file with this many slots.
 fn bytes_of(slots: usize) -> usize {
     PAGE as usize + slots * SLOT
 }
 
-/// Index of the first page's word after the shape, which holds the next number that was never given.
+/// Index of the word that follows the shape in the first page. The word holds the next number that was never assigned.
 const NEXT: usize = 6;
 
-/// Open ledger, mapped.
+/// An open ledger, which is mapped.
 pub(super) struct Ledger {
     file: OwnedFd,
     words: *mut AtomicU64,
-    /// Bytes of the mapping, which covers the whole file.
+    /// Size of the mapping in bytes; the mapping covers the whole file.
     bytes: usize,
     slots: usize,
     most_slots: usize,
@@ -82,30 +84,30 @@ pub(super) struct Ledger {
     written: u64,
 }
 
-// SAFETY: the mapping belongs to it alone.
+// SAFETY: the mapping belongs to this ledger alone.
 unsafe impl Send for Ledger {}
 
 impl Ledger {
     /// Makes an empty ledger.
     ///
     /// # Errors
-    /// If there is no room for it in memory.
+    /// If there is no memory for the ledger.
     pub(super) fn create(file: &OwnedFd, shape: Shape) -> rustix::io::Result<Ledger> {
         rustix::fs::ftruncate(file, 0)?;
         let mut ledger = Ledger::map(file.try_clone().map_err(errno)?, shape, 0)?;
         ledger.grow(FIRST_SLOTS.min(shape.slots()))?;
-        // The magic number comes last: without it there is no ledger.
+        // The magic number is stored last, because a file without it is not taken for a ledger.
         for (at, word) in shape.words().into_iter().enumerate().rev() {
             ledger.word(at).store(word, Ordering::Release);
         }
         Ok(ledger)
     }
 
-    /// Opens an existing ledger, and returns it with its records in the order in which they were written; `None`
-    /// if there is no ledger of this shape.
+    /// Opens an existing ledger, and returns it with its records in the order in which they were written. Returns
+    /// `None` if the file is not a ledger of this shape.
     ///
     /// # Errors
-    /// If it cannot be mapped.
+    /// If the ledger cannot be mapped.
     pub(super) fn recover(file: &OwnedFd, shape: Shape) -> rustix::io::Result<Option<(Ledger, Vec<Record>)>> {
         let found = usize::try_from(rustix::fs::fstat(file)?.st_size).unwrap_or(usize::MAX);
         if found < bytes_of(1) || found > bytes_of(shape.slots()) {
@@ -136,10 +138,10 @@ impl Ledger {
         plausible.then_some(shape)
     }
 
-    /// Maps a file with this many slots; whether they are free is not known yet.
+    /// Maps a ledger's file with this many slots. The caller must find out which of the slots are free.
     fn map(file: OwnedFd, shape: Shape, slots: usize) -> rustix::io::Result<Ledger> {
         let bytes = bytes_of(slots);
-        // Allocates its pages before they are touched: a touch that finds the file system full would end in
+        // Allocates the pages before they are touched, because a touch while the file system is full would end in
         // `SIGBUS`.
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes as u64)?;
         let words = map_file(&file, bytes)?;
@@ -147,7 +149,7 @@ impl Ledger {
         Ok(Ledger { file, words, bytes, slots, most_slots: shape.slots(), places, free, written: 0 })
     }
 
-    /// Adds slots. If that fails, the ledger is as before.
+    /// Adds slots. If that fails, the ledger remains as it was.
     fn grow(&mut self, more: usize) -> rustix::io::Result<()> {
         let slots = self.slots + more;
         let bytes = bytes_of(slots);
@@ -160,7 +162,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Makes sure that a further record has a slot, besides the spare ones.
+    /// Ensures that a further record has a slot in addition to the spare ones.
     fn make_room(&mut self) -> rustix::io::Result<()> {
         if self.free.len() > SPARE {
             return Ok(());
@@ -172,28 +174,28 @@ impl Ledger {
     }
 
     fn unmap(&mut self) {
-        // SAFETY: mapped by `map_file`, and no reference into it is left.
+        // SAFETY: the memory was mapped by `map_file`, and no reference into it remains.
         unsafe { rustix::mm::munmap(self.words.cast(), self.bytes) }.expect("it is mapped");
     }
 
-    /// Marks the numbers up to this one as given.
+    /// Marks all numbers up to this one as assigned.
     pub(super) fn given(&mut self, number: u64) {
         let next = self.word(NEXT).load(Ordering::Relaxed);
         self.word(NEXT).store(next.max(number.saturating_add(1)), Ordering::Release);
     }
 
-    /// Returns a number that was never given before.
+    /// Returns a number that was never assigned before.
     pub(super) fn take_number(&mut self) -> u64 {
         let next = self.word(NEXT).load(Ordering::Relaxed).max(1);
-        // Stored before anybody learns the number.
+        // The number is stored before it is returned, so that it is never assigned again even if the manager is killed.
         self.word(NEXT).store(next + 1, Ordering::Release);
         next
     }
 
-    /// Writes a record, which replaces the one with its key.
+    /// Writes a record, which replaces the record with the same key.
     ///
     /// # Errors
-    /// If there is no slot left for a further record; an existing one can always be changed.
+    /// If no slot is left for a further record. An existing record can always be changed.
     pub(super) fn put(&mut self, record: &Record) -> rustix::io::Result<()> {
         let key = record.key();
         if !self.places.contains_key(&key) {
@@ -216,7 +218,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Clears the record of a key, if there is one.
+    /// Removes the record with a key, if there is one.
     pub(super) fn remove(&mut self, key: &Key) {
         if let Some(slot) = self.places.remove(key) {
             self.clear(slot);
@@ -277,7 +279,7 @@ impl Ledger {
 
     fn word(&self, at: usize) -> &AtomicU64 {
         assert!(at * 8 < self.bytes);
-        // SAFETY: inside the mapping, aligned; only we write it, and atomics may be shared.
+        // SAFETY: the word is inside the mapping and aligned. Only this process writes it, and atomics may be shared.
         unsafe { &*self.words.add(at) }
     }
 
@@ -294,7 +296,7 @@ impl Drop for Ledger {
 
 fn map_file(file: &OwnedFd, bytes: usize) -> rustix::io::Result<*mut AtomicU64> {
     let access = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a mapping where nothing was, of a file that only the owner of its lock makes shorter.
+    // SAFETY: the kernel picks an unused address, and only the holder of the file's lock makes the file shorter.
     unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, file, 0) }
         .map(|base| base.cast())
 }
@@ -303,7 +305,7 @@ fn errno(error: std::io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
 
-/// Returns a slot's first word: a mark that there is a record, the number of its bytes, and a checksum (FNV-1a).
+/// Returns a slot's first word: a mark that the slot has a record, the record's size in bytes, and a checksum (FNV-1a).
 fn seal(bytes: &[u8; ROOM], used: usize, written: u64) -> u64 {
     let sum = Fnv1a32::EMPTY.with(bytes).with(&written.to_le_bytes()).value();
     1 << 63 | (used as u64) << 32 | sum as u64

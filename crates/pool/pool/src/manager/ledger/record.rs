@@ -3,7 +3,7 @@
 use crate::wire::{Access, ChannelId, ClientId, Extent, PeerProcess};
 use serde::{Deserialize, Serialize};
 
-/// One thing that outlives the manager.
+/// An object that outlives the manager.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Record {
     Client(Process),
@@ -13,11 +13,11 @@ pub(crate) enum Record {
     Channel(Pair),
 }
 
-/// A process, distinguishable from others that get its number later.
+/// A process. Its start time distinguishes it from later processes with the same process number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Process {
     pub peer: PeerProcess,
-    /// Start of the process, in clock ticks since boot.
+    /// Start time of the process, in clock ticks since boot.
     pub started: u64,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Identity {
     pub inode: u64,
 }
 
-/// A segment that a side of a channel is granted.
+/// A grant of a segment to one side of a channel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Granted {
     pub offset: u64,

@@ -1,4 +1,4 @@
-//! Services and channels: their names, greetings, sides, and ends.
+//! Services and channels: their names, greetings and sides, and how they end.
 
 use super::holders::{Holder, Thing};
 use super::{Channel, Service, Side, State, is_name};
@@ -18,7 +18,7 @@ impl State {
         }
         if let Some(held) = self.services.get(&name) {
             if held.by == by {
-                // The service registers again after the manager was gone.
+                // The service registers its name again after the previous manager was killed.
                 if let Some(kept) = self.clients.get_mut(&by).and_then(|client| client.kept.as_mut()) {
                     kept.services.insert(name);
                 }
@@ -106,7 +106,7 @@ impl State {
         Ok(())
     }
 
-    /// Takes a queue area for a channel, which counts for both its sides.
+    /// Takes a queue area for a channel. The channel counts against the limits of both its client and its service.
     fn take_queues(
         &mut self,
         client: Holder,
@@ -116,7 +116,7 @@ impl State {
         self.take_queues_for(client).inspect_err(|_| self.holders.give(served, Thing::Served))
     }
 
-    /// Takes a queue area, which counts for the client.
+    /// Takes a queue area, which counts against the quota of the client.
     pub(super) fn take_queues_for(
         &mut self,
         client: Holder,
@@ -140,8 +140,8 @@ impl State {
         }
     }
 
-    /// Returns the queue area of a channel that has ended. Until then it counts for the client that opened it,
-    /// even if the client has left.
+    /// Frees the queue area of a channel that has ended. Until then, the area counts against the quota of the client
+    /// that opened the channel, even if that client has left.
     pub(super) fn give_queues(&mut self, queues: Extent, holder: Option<Holder>) {
         self.give_queue_area(queues);
         if let Some(holder) = holder {
@@ -150,13 +150,13 @@ impl State {
         }
     }
 
-    /// Abandons a request to open a channel, whose answer the client no longer awaits.
+    /// Cancels a request to open a channel, because the client no longer waits for the answer.
     pub(super) fn abandon(&mut self, by: ClientId, number: u32) -> Result<Reply, Denied> {
         let mut channels = self.channels.iter();
         let channel = channels
             .find(|(_, channel)| channel.client.id == by && channel.asked == Some(number))
             .map(|(id, _)| *id);
-        // If the service has answered meanwhile, the client has a channel that it can close.
+        // If the service has already answered, the client closes the channel that it received.
         if let Some(channel) = channel {
             self.channels.get_mut(&channel).expect("it was found").asked = None;
             self.end_side(channel, by, Cause::Closed);
@@ -181,7 +181,7 @@ impl State {
         }
         let channel = self.channels.get_mut(&id).expect("just found");
         let Some(number) = channel.asked.take() else {
-            // The client left, and the service was told; or the service answers twice.
+            // Either the client left and the service was notified, or the service answers a second time.
             return Err(Denied::NotYours);
         };
         let (client, server, queues) = (channel.client, channel.server, channel.queues);
@@ -222,7 +222,7 @@ impl State {
         Ok(Reply::Done)
     }
 
-    /// Tells the other side, once, that this side has no use for the channel.
+    /// Notifies the peer, only once, that this side cannot use the channel.
     pub(super) fn give_up(&mut self, by: ClientId, id: ChannelId) -> Result<Reply, Denied> {
         let other = self.other_side(by, id)?;
         let channel = self.channels.get_mut(&id).expect("it has an other side");
@@ -244,7 +244,7 @@ impl State {
             return Err(Denied::NotYours);
         }
         if channel.asked.is_some() {
-            // The client knows of the channel only when the service has answered.
+            // The client does not know the channel until the service has answered.
             return Err(Denied::NotYours);
         }
         if let Some(far) = &channel.far {
@@ -260,9 +260,10 @@ impl State {
         }
     }
 
-    /// Ends one side of a channel, which has unmapped everything or is gone, and tells the other.
+    /// Ends one side of a channel and notifies the peer. The process of that side has unmapped everything, or has
+    /// ended.
     pub(super) fn end_side(&mut self, id: ChannelId, one: ClientId, cause: Cause) {
-        // A process may be both sides of a channel: they end one after the other.
+        // One process may be both sides of a channel, so its two sides end one after the other.
         while let Some(channel) = self.channels.get_mut(&id) {
             let is_client = channel.client.id == one && channel.client.open;
             let (mine, other) = match is_client {
@@ -277,7 +278,7 @@ impl State {
             let service = channel.service.clone();
             self.after_end(id, one, is_client, cause);
             match asked {
-                // The caller still waits for its answer: this is it.
+                // The caller still waits for its answer, so the denial is that answer.
                 Some(number) if !is_client => {
                     let outcome = Err(Denied::NoService(service));
                     self.tell(other.id, Tell::Reply { number, outcome }, Vec::new());
@@ -292,7 +293,7 @@ impl State {
         }
     }
 
-    /// Ends one side that never had anything mapped, without telling the other.
+    /// Ends one side of a channel without notifying the peer. That side has never mapped anything.
     pub(super) fn end_quietly(&mut self, id: ChannelId, one: ClientId) {
         let Some(channel) = self.channels.get_mut(&id) else { return };
         let is_client = channel.client.id == one && channel.client.open;
@@ -315,7 +316,7 @@ impl State {
             let of_client = self.host_of(channel.client.id);
             self.channels.remove(&id);
             self.ledger.remove(&Key::Channel(id));
-            // The queue area is of the client's host.
+            // The queue area belongs to the client's host.
             if of_client == self.host() {
                 self.give_queues(queues, holder);
             }
@@ -326,7 +327,7 @@ impl State {
     }
 }
 
-/// Returns whether an answer to a caller is longer than messages are.
+/// Returns whether an answer to a caller exceeds the limits of the protocol.
 fn is_too_long(verdict: &Result<Accepted, RefusedCaller>) -> bool {
     match verdict {
         Ok(accepted) => accepted.greeting.len() > MOST_GREETING || accepted.bell >= BELLS as u32,

@@ -1,19 +1,20 @@
-//! Holders of parts of the pool, and how much each has, for quotas and limits.
+//! Holders of parts of the pool, and how much each of them holds, for quotas and limits.
 
 use crate::wire::{Denied, Limited, PeerProcess, Whose};
 use std::collections::BTreeMap;
 
-/// Most things that one [`Holder`] may have, so that others are not locked out.
+/// Limits on the objects of one [`Holder`], so that it cannot lock the other holders out.
 #[derive(Debug, Clone, Copy)]
 pub struct HolderLimits {
-    /// Connections of all holders together.
+    /// Most connections of all holders together.
     pub clients: u32,
     pub channels: u32,
     pub services: u32,
     pub segments: u32,
-    /// Segments that one side of a channel is granted.
+    /// Most segments that one side of a channel may be granted.
     pub grants: u32,
-    /// Messages that may wait for a process that does not read; beyond it, only ends of channels are added.
+    /// Messages that may wait for a process that does not read. While this many wait, requests that would send the
+    /// process an offer, a grant or a wakeup are refused.
     pub waiting: usize,
 }
 
@@ -30,18 +31,18 @@ impl Default for HolderLimits {
     }
 }
 
-/// Process or user for which things are counted.
+/// Process or user that objects are counted for.
 ///
-/// Connections of one process count together. So do all processes of a user other than the manager's: otherwise
-/// each further process of such a user would bring a quota of its own. Processes of the manager's user count
-/// separately, since any of them can end the others, and the manager, anyway.
+/// All connections of one process count together. All processes of a user other than the manager's user also count
+/// together, because otherwise each further process of such a user would get a separate quota. Processes of the
+/// manager's user are counted separately, because any of them can kill the others and the manager anyway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Holder {
     Process { pid: u32, started: u64 },
     User(u32),
 }
 
-/// Thing that a holder can have. Each but a queue area has a record in the ledger.
+/// Kind of object that a holder can have. Each kind except a queue area has a record in the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Thing {
     Connection,
@@ -59,7 +60,7 @@ pub(crate) enum Thing {
     },
 }
 
-/// Numbers of things that one holder has.
+/// Numbers of objects that one holder has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Holdings {
     connections: u32,
@@ -71,18 +72,19 @@ struct Holdings {
     bytes: u64,
 }
 
-/// All holders, and the limits of each.
+/// All holders, with the objects that each has and the limits that apply to each.
 pub(crate) struct Holders {
     limits: HolderLimits,
     quota_bytes: u64,
-    /// Bytes of the whole pool. If the quota is as large, a denial is reported as a full pool, not as a quota.
+    /// Size of the whole pool in bytes. If the quota is as large as the pool, the quota is not checked, so that a
+    /// request beyond it is reported as a full pool.
     capacity: u64,
-    /// Connections that one holder may have.
+    /// Most connections that one holder may have.
     connections: u32,
-    /// Channels that one holder may open: fewer than a service may have, or one client could lock all others out
-    /// of it.
+    /// Most channels that one holder may open. It is the holder's share of the channels that one service may have,
+    /// because otherwise one client could lock all others out of a service.
     channels: u32,
-    /// Records in the ledger that one holder may have.
+    /// Most records in the ledger that one holder may have.
     records: u32,
     /// User of the manager.
     user: u32,
@@ -90,8 +92,8 @@ pub(crate) struct Holders {
 }
 
 impl Holders {
-    /// Makes limits with which each holder may have `quota_bytes` of the `capacity`, and the same share of all
-    /// connections, of a service's channels and of the ledger's `slots`.
+    /// Makes limits by which each holder may have `quota_bytes` of the `capacity`, and the same share of all
+    /// connections, of the channels of a service and of the ledger's `slots`.
     pub(crate) fn new(limits: HolderLimits, quota_bytes: u64, capacity: u64, slots: usize) -> Holders {
         let share = |whole: u64| {
             let part = u128::from(whole) * u128::from(quota_bytes) / u128::from(capacity.max(1));
@@ -109,12 +111,12 @@ impl Holders {
         }
     }
 
-    /// Returns the limits that were configured.
+    /// Returns the configured limits.
     pub(crate) fn limits(&self) -> &HolderLimits {
         &self.limits
     }
 
-    /// Returns the bytes that one holder may have.
+    /// Returns the most bytes that one holder may have.
     pub(crate) fn quota_bytes(&self) -> u64 {
         self.quota_bytes
     }
@@ -132,7 +134,7 @@ impl Holders {
         self.of.get(&holder).map_or(0, |holdings| holdings.bytes)
     }
 
-    /// Counts one more thing, if the holder may have it.
+    /// Counts one more object for a holder, or returns a denial if that exceeds the quota or a limit.
     pub(crate) fn take(&mut self, holder: Holder, thing: Thing) -> Result<(), Denied> {
         let mut then = self.of.get(&holder).copied().unwrap_or_default();
         let held_bytes = then.bytes;
@@ -150,7 +152,7 @@ impl Holders {
         }
     }
 
-    /// Counts all of these, or none.
+    /// Counts all of these objects, or none of them if one is denied.
     pub(crate) fn take_all(&mut self, things: &[(Holder, Thing)]) -> Result<(), Denied> {
         for (at, &(holder, thing)) in things.iter().enumerate() {
             if let Err(denied) = self.take(holder, thing) {
@@ -161,7 +163,7 @@ impl Holders {
         Ok(())
     }
 
-    /// Returns the limit that a holder's holdings would exceed, if there is one.
+    /// Returns the limit that the new holdings would exceed, or `None`.
     fn limit_of(&self, thing: Thing, then: &Holdings) -> Option<(Limited, u32)> {
         let (count, what, most) = match thing {
             Thing::Connection => (then.connections, Limited::Connections, self.connections),
@@ -169,7 +171,7 @@ impl Holders {
             Thing::Served => (then.served, Limited::Served, self.limits.channels),
             Thing::Service => (then.services, Limited::Services, self.limits.services),
             Thing::Segment { .. } => (then.segments, Limited::Segments, self.limits.segments),
-            // Grants are limited per channel, elsewhere.
+            // Grants are limited per channel, in `State::grant`.
             Thing::Grant => (0, Limited::Grants, self.limits.grants),
             Thing::Queues { .. } => return None,
         };
@@ -179,12 +181,12 @@ impl Holders {
         }
     }
 
-    /// Counts an existing thing, regardless of limits.
+    /// Counts an existing object, regardless of limits.
     pub(crate) fn note(&mut self, holder: Holder, thing: Thing) {
         self.of.entry(holder).or_default().add(thing);
     }
 
-    /// Uncounts a thing.
+    /// Removes one object from the count of a holder.
     pub(crate) fn give(&mut self, holder: Holder, thing: Thing) {
         let holdings = self.of.get_mut(&holder).expect("who gives something back has it");
         holdings.remove(thing);
@@ -296,8 +298,8 @@ mod tests {
     }
 
     proptest! {
-        /// Checks for any order of taking and giving that no holder exceeds its quota, and that none has anything
-        /// in the end.
+        /// Checks for any order of taking and giving that no holder exceeds its quota, and that no holder has any
+        /// object left at the end.
         #[test]
         fn nobody_has_more_than_the_quota(steps in prop::collection::vec((0u32..3, thing(), any::<bool>()), 0..200)) {
             let mut holders = holders();

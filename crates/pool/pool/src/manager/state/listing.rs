@@ -5,7 +5,7 @@ use crate::SECTION;
 use crate::wire::{Denied, Event, ListingEntry, MOST_BYTES, Reply, encode};
 
 impl State {
-    /// Returns the entries from index `from` on, as many as fit in a message.
+    /// Returns the entries from index `from` on that fit in one message.
     pub(super) fn list(&self, from: u64) -> Reply {
         const ROOM: usize = MOST_BYTES - 64;
         let mut bytes = 0;
@@ -20,7 +20,7 @@ impl State {
         Reply::Listed { entries, next: None }
     }
 
-    /// Asks all clients that read their messages for their bytes in use.
+    /// Asks each client how many bytes of its buffers are in use, except clients that do not read their messages.
     pub(super) fn count(&mut self) -> Result<Reply, Denied> {
         let reading =
             self.clients.values().filter(|client| client.waiting.is_empty()).map(|client| client.peer.id);
@@ -42,7 +42,7 @@ impl State {
         let segments = self.segments.values().map(|segment| ListingEntry::Segment {
             extent: segment.extent,
             owner: segment.owner,
-            // A reader has no use for more than fit in a message.
+            // More entries would not fit in a message, and people do not need them.
             granted: segment.grants.iter().take(256).map(|grant| (grant.to, grant.access)).collect(),
         });
         let services = self

@@ -1,8 +1,9 @@
-//! State of the manager, and its reaction to each message, without sockets, processes or time.
+//! State of the manager, and its reaction to each message. The sockets, and the detection of processes that end, are in
+//! the module `serve`.
 //!
-//! [`State::join`], [`State::handle`] and [`State::leave`] take in events. Messages to send then wait in
-//! [`Client::waiting`], from which the server takes them. The only effect on the outside is that it makes and
-//! drops the files of segments ([`Store`]).
+//! [`State::join`], [`State::handle`] and [`State::leave`] take in events. Messages to processes then wait in
+//! [`Client::waiting`], from which the server takes them. The state also makes and removes the files of segments
+//! ([`Store`]), and writes the ledger and the area that hosts share.
 
 mod channels;
 mod far;
@@ -33,22 +34,23 @@ pub(super) struct Outgoing {
     pub beside: Vec<Arc<OwnedFd>>,
 }
 
-/// A process: connected, or known from the manager before and not back yet.
+/// A process that is connected, or that was connected to the previous manager and has not reconnected yet.
 pub(super) struct Client {
     pub peer: PeerProcess,
-    /// Messages not sent yet, in order.
+    /// Messages that were not sent yet, in order.
     pub waiting: VecDeque<Outgoing>,
     started: u64,
-    /// Descriptor of the client's bells; `None` while it is not back.
+    /// Descriptor of the client's bells; `None` until a client of the previous manager has reconnected.
     bells: Option<Arc<OwnedFd>>,
-    /// Things that a returning client has confirmed so far; `None` once it has confirmed all.
+    /// Objects that a reconnected client has confirmed so far; `None` before it reconnects and after it has confirmed
+    /// all.
     kept: Option<Kept>,
-    /// Bytes of buffers in use, as the client reports them.
+    /// Bytes of buffers in use, as last reported by the client.
     used_bytes: Option<u64>,
     holder: Holder,
 }
 
-/// Things that a returning process has confirmed it still has.
+/// Objects that a reconnected process has confirmed it still has.
 #[derive(Default)]
 struct Kept {
     segments: BTreeSet<u64>,
@@ -59,12 +61,13 @@ struct Kept {
 struct Segment {
     extent: Extent,
     owner: Option<ClientId>,
-    /// Holder whose quota the segment counts against until it is free; `None` if its owner was gone before this
-    /// manager started.
+    /// Holder whose quota the segment counts against until it is free. `None` if the segment's owner was gone before
+    /// this manager started.
     holder: Option<Holder>,
-    /// File of the segment; `None` in a device, and until the owner that has it is back.
+    /// File of the segment. `None` in a device, and after a restart until the owner, which has the descriptor, hands it
+    /// back.
     file: Option<Arc<OwnedFd>>,
-    /// Descriptor of the same file for reading only, for peers that may only read.
+    /// Descriptor of the same file that allows only reading, for peers that may only read.
     read_only: Option<Arc<OwnedFd>>,
     identity: Option<Identity>,
     grants: Vec<Grant>,
@@ -81,32 +84,33 @@ struct Service {
     by: ClientId,
 }
 
-/// Channel, from the client's request until both sides have closed it.
+/// Channel, from the client's request until each side has closed it.
 struct Channel {
     service: String,
     client: Side,
     server: Side,
     queues: Extent,
-    /// Holder that the channel counts for until both sides have closed it: the client's. `None` if the client was
-    /// gone before this manager started.
+    /// The client's holder, which the channel counts for until each side has closed it. `None` if the client was gone
+    /// before this manager started.
     holder: Option<Holder>,
     /// Holder of the service, which the channel counts for while the service's side is open.
     served: Option<Holder>,
     file: Option<Arc<OwnedFd>>,
-    /// True if an earlier manager made the channel: processes that return confirm that they have it.
+    /// True if a previous manager made the channel, so that reconnecting processes must confirm that they still have
+    /// it.
     is_of_before: bool,
     /// Number of the client's request that waits for the service's answer.
     asked: Option<u32>,
-    /// Other side, if it is on another host.
+    /// The far side, if one side of the channel is on another host.
     far: Option<far::FarSide>,
 }
 
 #[derive(Clone, Copy)]
 struct Side {
     id: ClientId,
-    /// True while this side may have something mapped that came by the channel.
+    /// True while this side may have memory mapped that it received by the channel.
     open: bool,
-    /// True if this side has no use for the channel, and the other side was told.
+    /// True if this side cannot use the channel and the peer was notified of that.
     given_up: bool,
 }
 
@@ -119,10 +123,10 @@ pub(super) struct State {
     segments: BTreeMap<u64, Segment>,
     services: BTreeMap<String, Service>,
     channels: BTreeMap<ChannelId, Channel>,
-    /// Clients with new messages, not yet reported by `take_told`.
+    /// Clients with new messages that `take_told` has not returned yet.
     told: Vec<ClientId>,
     ledger: Ledger,
-    /// Other hosts of the device, if it has any.
+    /// The group of hosts that share the device, if there are several.
     hosts: Option<Hosts>,
 }
 
@@ -149,10 +153,10 @@ impl State {
         }
     }
 
-    /// Adds a process that connected, identified by the kernel.
+    /// Adds a process that connected. The kernel has identified the process.
     ///
     /// # Errors
-    /// If there are too many, or its name is invalid.
+    /// If there are too many processes, or the name of this one is invalid.
     pub(super) fn join(
         &mut self,
         mut peer: PeerProcess,
@@ -179,8 +183,8 @@ impl State {
         Ok(id)
     }
 
-    /// Handles a request with descriptors. The reply is among the client's waiting messages when this returns,
-    /// unless it depends on another process.
+    /// Handles a request with descriptors. When this returns, the reply is among the client's waiting messages, unless
+    /// the reply depends on another process. A [`Request::Ring`] has no reply.
     pub(super) fn handle(&mut self, from: ClientId, ask: Ask, beside: Vec<OwnedFd>) {
         let Ask { number, request } = ask;
         let outcome = match request {
@@ -194,7 +198,7 @@ impl State {
             }
             Request::Release { offset } => self.release(from, offset),
             Request::Grant { channel, offset, access } => match self.grant(from, channel, offset, access) {
-                // The other host's manager answers later.
+                // The manager of the other host must confirm the grant before the reply.
                 Ok(Reply::Done) if self.awaits_pass(from, number, channel, offset) => return,
                 granted => granted,
             },
@@ -202,7 +206,7 @@ impl State {
             Request::Withdraw { service } => self.withdraw(from, &service),
             Request::Open { service, greeting, bell } => {
                 match self.open(from, number, service, greeting, bell, beside) {
-                    // The service answers later.
+                    // The reply is sent when the service has answered.
                     Ok(()) => return,
                     Err(denied) => Err(denied),
                 }
@@ -230,10 +234,11 @@ impl State {
         self.tell(from, Tell::Reply { number, outcome }, Vec::new());
     }
 
-    /// Removes a process that ended, or whose connection did: takes back what it held, and tells its peers.
+    /// Removes a process that ended, or whose connection broke: reclaims its objects, and notifies its peers.
     pub(super) fn leave(&mut self, id: ClientId) {
         let Some(Client { holder, .. }) = self.clients.remove(&id) else { return };
-        // The process stays in the ledger until all else is done: a manager that recovers it starts over.
+        // The record of the process is removed last, so that a manager that recovers the ledger after a crash repeats
+        // the whole removal.
         let names =
             self.services.iter().filter(|(_, service)| service.by == id).map(|(name, _)| name.clone());
         for name in names.collect::<Vec<_>>() {
@@ -259,12 +264,12 @@ impl State {
         self.ledger.remove(&Key::Client(id));
     }
 
-    /// Returns a client, to send its waiting messages.
+    /// Returns a client, so that the server can send its waiting messages.
     pub(super) fn client(&mut self, id: ClientId) -> Option<&mut Client> {
         self.clients.get_mut(&id)
     }
 
-    /// Returns the clients that got new messages since the last call.
+    /// Returns the clients that received new messages since the last call.
     pub(super) fn take_told(&mut self) -> Vec<ClientId> {
         std::mem::take(&mut self.told)
     }
@@ -283,7 +288,8 @@ impl State {
         self.tell(to, Tell::Event(event), beside);
     }
 
-    /// Checks that a process reads its messages; requests that make work for one that does not are refused.
+    /// Checks that a process reads its messages. Requests that would send messages to a process that does not read are
+    /// refused.
     fn check_reads(&self, id: ClientId) -> Result<(), Denied> {
         if self.host_of(id) != self.host() {
             return self.check_link(id);
@@ -312,7 +318,7 @@ impl Client {
     }
 }
 
-/// Returns whether a name has 1 to [`MOST_NAME`] bytes of visible characters, or blanks between them.
+/// Returns whether a name has 1 to [`MOST_NAME`] bytes that are visible characters, or spaces between them.
 fn is_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= MOST_NAME

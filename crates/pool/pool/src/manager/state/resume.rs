@@ -1,4 +1,4 @@
-//! State of the manager before this one: read from the ledger, and confirmed by the processes that still run.
+//! State of the previous manager: read from the ledger, and confirmed by the processes that still run.
 
 use super::far::local_number;
 use super::holders::Thing;
@@ -10,14 +10,15 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 impl State {
-    /// Takes over a ledger's records and returns the processes among them: the caller finds out which of them
-    /// have ended, and lets them [`leave`](State::leave). A record that does not fit the others is dropped.
+    /// Takes over the records of a ledger, and returns the processes among them. The caller must find out which of
+    /// these processes have ended, and call [`leave`](State::leave) for them. A record that contradicts the other
+    /// records is dropped.
     pub(crate) fn recover(&mut self, records: Vec<Record>) -> Vec<Process> {
         let (processes, others): (Vec<_>, Vec<_>) =
             records.into_iter().partition(|record| matches!(record, Record::Client(_)));
         let (grants, others): (Vec<_>, Vec<_>) =
             others.into_iter().partition(|record| matches!(record, Record::Grant(_)));
-        // Ordered so that each record comes after those it refers to.
+        // The order is such that each record follows those that it refers to.
         for record in processes.into_iter().chain(others).chain(grants) {
             let key = record.key();
             if !self.recover_one(record) {
@@ -28,7 +29,7 @@ impl State {
         for (channel, client) in
             asked.into_iter().map(|(id, channel)| (*id, channel.client.id)).collect::<Vec<_>>()
         {
-            // The client has been told that the manager was gone, and asks again.
+            // The client's request failed when the previous manager was killed, so the client starts a new one.
             self.channels.get_mut(&channel).expect("it is there").asked = None;
             self.end_side(channel, client, Cause::Closed);
         }
@@ -82,10 +83,11 @@ impl State {
                     holder,
                     served,
                     queues: pair.queues,
-                    // Both sides have it mapped.
+                    // No file is needed because both sides already have the queue area mapped.
                     file: None,
                     is_of_before: true,
-                    // Of a channel to another host, both sides are told that it is over.
+                    // A channel between hosts ended with the previous manager. Each side is notified of that end, so
+                    // the request needs no separate answer.
                     asked: (pair.asked && far.is_none()).then_some(0),
                     far,
                 };
@@ -100,7 +102,8 @@ impl State {
                 if let Some(holder) = holder {
                     self.holders.note(holder, Thing::Segment { bytes: extent.bytes });
                 }
-                // A file with a name is still there; of the others, the owners have descriptors.
+                // A file with a name still exists. The descriptors of files without a name are held by the segments'
+                // owners.
                 let found = self
                     .store
                     .backing
@@ -137,10 +140,10 @@ impl State {
         true
     }
 
-    /// Takes back a process that was connected to the manager before.
+    /// Takes back a process that was connected to the previous manager.
     ///
     /// # Errors
-    /// If it is not the process that had this number, or was never away.
+    /// If the process is not the one that had this number, or is already connected.
     pub(crate) fn rejoin(
         &mut self,
         id: ClientId,
@@ -186,8 +189,8 @@ impl State {
         Ok(Reply::Done)
     }
 
-    /// Ends a process's resumption: what it had at the last manager and has not confirmed it no longer has. A channel
-    /// that was opened to it since is new: its offer stands.
+    /// Ends the report of a reconnected process. Objects of the previous manager that the process has not confirmed are
+    /// removed. A channel that was opened to it since the restart is new, so its offer remains valid.
     pub(super) fn resumed(&mut self, by: ClientId) -> Result<Reply, Denied> {
         let kept = self.clients.get_mut(&by).and_then(|client| client.kept.take()).ok_or(Denied::NotYours)?;
         let owned = self.segments.values().filter(|segment| segment.owner == Some(by));
@@ -208,7 +211,7 @@ impl State {
             if self.channels[&id].is_of_before && !kept.channels.contains(&id) {
                 self.end_side(id, by, Cause::Closed);
             } else if !sides[1 - mine].open || self.channels[&id].is_lost() {
-                // The client may or may not have been told before.
+                // The client may have received this event before, but that is not known.
                 self.event(by, Event::Gone { channel: id, cause: Cause::Died }, Vec::new());
             }
         }
@@ -219,7 +222,8 @@ impl State {
         for (offset, grant, is_owned) in granted.collect::<Vec<_>>() {
             match is_owned {
                 true => self.tell_of_grant(offset, grant),
-                // It may not have been told, or this manager not that it has unmapped it.
+                // Either the process missed the event, or the previous manager missed the report that the segment is
+                // unmapped.
                 false => {
                     self.event(by, Event::Withdrawn { channel: grant.channel, offset }, Vec::new());
                 }

@@ -1,4 +1,4 @@
-//! Segments: leased, granted, released.
+//! Segments: leasing, granting and releasing them.
 
 use super::holders::{Holder, Thing};
 use super::{Grant, Segment, State};
@@ -64,11 +64,11 @@ impl State {
         Ok(Reply::Done)
     }
 
-    /// Removes the owner of a segment, and tells those that it was granted to.
+    /// Removes the owner of a segment, and notifies the processes that the segment was granted to.
     pub(super) fn take_back(&mut self, offset: u64) {
         let Some(segment) = self.segments.get(&offset) else { return };
         for grant in segment.grants.clone() {
-            // Who has not confirmed yet what it has is told then.
+            // A process that is still reporting what it has receives this event at the end of its report.
             if self.clients.get(&grant.to).is_some_and(|client| client.kept.is_some()) {
                 continue;
             }
@@ -88,7 +88,8 @@ impl State {
         self.check_reads(to)?;
         let granted =
             |segment: &Segment| segment.grants.iter().any(|grant| grant.channel == channel && grant.to == to);
-        // Released segments count as well: the other side has them mapped until it says otherwise, or closes the channel.
+        // Released segments count as well, because the grantee has them mapped until it reports otherwise or closes the
+        // channel.
         let most = self.holders.limits().grants;
         if self.segments.values().filter(|segment| granted(segment)).count() >= most as usize {
             return Err(Denied::Limit { what: Limited::Grants, most });
@@ -122,7 +123,7 @@ impl State {
         Ok(())
     }
 
-    /// Sends the descriptor of a granted segment to its grantee, as soon as it is here.
+    /// Sends the descriptor of a granted segment to its grantee, if the manager has the descriptor already.
     pub(super) fn tell_of_grant(&mut self, offset: u64, grant: Grant) {
         let segment = self.segments.get_mut(&offset).expect("it is granted");
         if segment.file.is_none() && segment.identity.is_some() {
@@ -136,7 +137,7 @@ impl State {
         self.event(grant.to, event, file.into_iter().collect());
     }
 
-    /// Removes the owner of a segment, which is free once no process has it mapped.
+    /// Removes the owner of a segment. The segment becomes free once no other process has it mapped.
     pub(super) fn disown(&mut self, offset: u64) {
         let Some(segment) = self.segments.get_mut(&offset) else { return };
         segment.owner = None;
@@ -147,7 +148,7 @@ impl State {
         self.free_unused(offset);
     }
 
-    /// Removes the grants of one side of a channel, which has unmapped them.
+    /// Removes all grants to one side of a channel, which has unmapped the segments.
     pub(super) fn drop_grants(&mut self, channel: ChannelId, to: ClientId) {
         self.drop_grants_in(.., channel, to);
     }
@@ -162,7 +163,7 @@ impl State {
         if !self.segments.contains_key(&offset) && self.pass_unmapped(by, channel, offset) {
             return Ok(Reply::Done);
         }
-        // Of a segment that still has its owner, the grant is in force.
+        // If the segment still has its owner, the grant remains in force.
         self.segments.get(&offset).filter(|segment| segment.owner.is_none()).ok_or(Denied::NotYours)?;
         self.drop_grants_in(offset..=offset, channel, by);
         Ok(Reply::Done)
@@ -178,7 +179,7 @@ impl State {
         for (_, segment) in self.segments.range_mut(offsets) {
             let before = segment.grants.len();
             segment.grants.retain(|grant| grant.channel != channel || grant.to != to);
-            // A segment is granted once to each side of a channel.
+            // A segment is granted at most once to each side of a channel, so at most one grant was removed.
             if segment.grants.len() < before {
                 fewer.push((segment.extent.offset, segment.holder));
             }
@@ -211,7 +212,7 @@ impl Segment {
         Record::Segment { extent: self.extent, owner: self.owner, file: self.identity }
     }
 
-    /// Seals the file for an access, and opens it again for peers that only read.
+    /// Seals the file for an access, and opens it a second time for peers that may only read.
     fn prepare(&mut self, store: &Store, access: Access) -> Result<(), Denied> {
         let Some(file) = &self.file else { return Ok(()) };
         let failed = |error: Errno| Denied::Memory(error.to_string());
@@ -225,7 +226,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Returns a descriptor that never allows more than the access it was prepared for.
+    /// Returns a descriptor that allows no more than this access. The file must have been prepared for the access.
     fn file_for(&self, access: Access) -> Option<Arc<OwnedFd>> {
         match access {
             Access::Read => self.read_only.clone(),
@@ -234,7 +235,7 @@ impl Segment {
     }
 }
 
-/// Returns the identity of a file, valid as long as the file is open somewhere.
+/// Returns the identity of a file, which is valid as long as some process has the file open.
 pub(super) fn identity(file: &OwnedFd) -> Identity {
     let stat = rustix::fs::fstat(file).expect("an open file is some file");
     Identity { device: stat.st_dev, inode: stat.st_ino }

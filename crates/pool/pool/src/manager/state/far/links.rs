@@ -1,4 +1,5 @@
-//! Links to other hosts: what happens to channels when one comes up or goes down, and hosts in the listing.
+//! Links to other hosts: what happens to channels when a link comes up or goes down, and the entries for hosts in the
+//! listing.
 
 use super::{Channel, Host, Message, State};
 use crate::SECTION;
@@ -6,13 +7,13 @@ use crate::hosts::{Happened, HostRecord, Link, Member, Standing};
 use crate::wire::{Cause, Denied, Event, HostStanding, ListingEntry, Reply, Tell, decode};
 use std::time::{Duration, Instant};
 
-/// Time without a heartbeat after which a host may be declared ended without `--force`: twenty heartbeats, which a manager
-/// that runs makes on a busy machine, too.
+/// Time without a heartbeat after which a host may be declared ended without `--force`. It is twenty heartbeat periods,
+/// because even a busy machine lets a running manager make a heartbeat in that time.
 const STILL: Duration = Duration::from_secs(1);
 
 impl State {
-    /// Looks at the other hosts, and shows them that this one serves. Returns whether messages passed; `None` if this
-    /// host was declared ended.
+    /// Shows other hosts that this host serves, and handles their messages. Returns whether any message arrived, or
+    /// `None` if this host was declared ended.
     pub(crate) fn look_at_hosts(&mut self, now: Instant) -> Option<bool> {
         let Some(mut hosts) = self.hosts.take() else { return Some(false) };
         hosts.member.beat(now);
@@ -32,7 +33,8 @@ impl State {
                 Happened::Up => self.link_is_up(host),
                 Happened::Down => self.link_is_down(host),
                 Happened::Confirmed => self.confirmed(host),
-                // A message that cannot be read is of another release, or of a host that breaks the rules.
+                // A message that cannot be decoded comes from another release, or from a host that violates the
+                // protocol; it is ignored.
                 Happened::Message(bytes) => {
                     if let Ok(message) = decode::<Message>(&bytes) {
                         self.far_message(host, message);
@@ -43,7 +45,8 @@ impl State {
         (!was_ended).then_some(any)
     }
 
-    /// Returns whether a process of this host has a channel to a host that the link to it no longer knows.
+    /// Returns whether a process of this host still has an open side of a channel that was lost because the link to the
+    /// given host went down.
     fn has_lost_channel(&self, host: Host, member: &Member) -> bool {
         self.channels.values().any(|channel| {
             let side = channel.near_side(member.host());
@@ -51,7 +54,7 @@ impl State {
         })
     }
 
-    /// Leaves the other hosts, if nothing is in use here.
+    /// Leaves the group of hosts, if no process of this host uses any part of the pool.
     pub(crate) fn leave_hosts(&mut self) {
         if let Some(hosts) = &mut self.hosts
             && self.clients.is_empty()
@@ -62,7 +65,7 @@ impl State {
         }
     }
 
-    /// Declares that a host has ended. `force`: also if it shows that it runs.
+    /// Declares that a host has ended. With `force`, this is done even if the host's heartbeat still moves.
     pub(in crate::manager::state) fn declare_ended(
         &mut self,
         host: u32,
@@ -89,7 +92,8 @@ impl State {
         }
     }
 
-    /// Ends all channels to a host for the processes here. What the far processes may write stays as it is.
+    /// Notifies the processes of this host that all their channels to another host have ended. Memory that the far
+    /// processes may still write is not reused yet.
     fn link_is_down(&mut self, host: Host) {
         let us = self.host();
         self.hosts.iter_mut().for_each(|hosts| hosts.services.retain(|_, (of, _)| *of != host));
@@ -116,7 +120,8 @@ impl State {
         }
     }
 
-    /// Ends the far sides of all channels that went down: nothing can be written by them any more.
+    /// Ends the far sides of all channels that were lost when the link went down, because the far processes can no
+    /// longer write their memory.
     fn confirmed(&mut self, host: Host) {
         let us = self.host();
         for id in self.channels_to(host) {

@@ -1,17 +1,18 @@
 //! Channels to processes of other hosts, by messages between managers.
 //!
-//! A channel between hosts is known to both managers, with the same number: each has the side of its own process, and
-//! passes on what that process asks for to the manager of the other side. The queue area is of the client's host.
-//! A segment and its grants are known to its owner's manager alone.
+//! The managers of both hosts know a channel between hosts, by the same number. Each manager serves the side of the
+//! process on its host, and forwards that process's requests to the manager at the other side. The queue area belongs
+//! to the client's host. A segment and its grants are known only to the manager of the segment's owner.
 //!
-//! What a far process may write here, queue areas and segments that were granted to it, is not used for anything else
-//! until the far manager says that the process has nothing mapped any more ([`Message::Ended`]); or, if the link to
-//! it went down, until that manager is ready for the link's next epoch, or its host has ended.
+//! A far process may write queue areas and segments of this host that were granted to it. The manager does not reuse
+//! that memory until the far manager confirms that the process no longer has any of it mapped ([`Message::Ended`]). If
+//! the link to that manager went down, the memory is reused once that manager is ready for the link's next epoch, or
+//! its host has ended.
 //!
 //! | module | idea |
 //! |---|---|
 //! | [`links`] | links that come up and go down |
-//! | [`received`] | messages of other managers |
+//! | [`received`] | messages from the managers of other hosts |
 //! | [`sections`] | sections, which all hosts share |
 
 mod links;
@@ -32,41 +33,41 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bit at which the number of a host begins in the numbers of its processes and channels.
+/// Position of the first bit of the host number, in the numbers of processes and channels.
 const HOST_AT: u32 = 48;
-/// Most services of one host that others know of.
+/// Most services of one host that other hosts know.
 const MOST_SERVICES: usize = 4096;
-/// Most channels that the processes of one host may have open to another.
+/// Most channels between the processes of this host and those of one other host.
 const MOST_CHANNELS: usize = 4096;
 
-/// Other side of a channel, on another host.
+/// The side of a channel that is on another host.
 pub(super) struct FarSide {
     pub peer: PeerProcess,
-    /// True if the link to that host went down after the channel was opened: it is over.
+    /// True if the link to that host went down after the channel was opened, so that the channel has ended.
     pub is_lost: bool,
-    /// Segments that the far process granted to be written: lines of them may be dirty in this host's caches.
+    /// Segments that the far process granted for writing. This host's caches may hold dirty lines of them.
     pub written: Vec<Extent>,
 }
 
-/// Other hosts of the device, as this one's manager knows them.
+/// Other hosts of the device, as known to the manager of this host.
 pub(crate) struct Hosts {
     member: Member,
-    /// Links by host; `None` for this one.
+    /// Links by host number; `None` for this host.
     links: Vec<Option<Link>>,
     services: BTreeMap<String, (Host, PeerProcess)>,
-    /// Requests to grant a segment that the far process has not been told of: by channel and offset, who asked, and its
-    /// number.
+    /// Grants that the far manager has not confirmed yet, by channel and offset: the client that requested the grant,
+    /// and the number of its request.
     passing: BTreeMap<(ChannelId, u64), (ClientId, u32)>,
     silence: Duration,
-    /// Doorbell by which other hosts wake this one's manager, and this one wakes theirs.
+    /// Doorbell by which the managers of other hosts wake this host's manager, and this manager wakes theirs.
     doorbell: Option<Arc<dyn Doorbell>>,
-    /// Hosts that have been sent messages since they were last rung.
+    /// Hosts that were sent messages after their doorbell was last rung.
     unrung: BTreeSet<Host>,
-    /// Channels whose far side is to be woken, by host.
+    /// Channels whose far process must be woken, by host.
     waking: BTreeSet<(Host, ChannelId)>,
 }
 
-/// Message from one manager to another.
+/// Message from the manager of one host to the manager of another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum Message {
     Registered {
@@ -76,17 +77,17 @@ enum Message {
     Unregistered {
         service: String,
     },
-    /// A process opens a channel to a service of the receiver's host.
+    /// A process of the sender's host opens a channel to a service of the receiver's host.
     Offered {
         service: String,
         offer: OpenedChannel,
     },
-    /// The service's answer to an offer, and its process.
+    /// The service's answer to an offer, with the service's process.
     Answered {
         channel: ChannelId,
         verdict: Result<(PeerProcess, Vec<u8>), RefusedCaller>,
     },
-    /// The offer reached no service.
+    /// The offer could not be delivered to a service.
     Undelivered {
         channel: ChannelId,
         denied: Denied,
@@ -96,7 +97,8 @@ enum Message {
         segment: Extent,
         access: Access,
     },
-    /// The process that a segment was granted to is told of it before all that it is told or asks from now on.
+    /// Confirms a grant: the sender has queued the grant for its process, before any later message or reply to that
+    /// process.
     Passed {
         channel: ChannelId,
         offset: u64,
@@ -112,18 +114,18 @@ enum Message {
     GaveUp {
         channel: ChannelId,
     },
-    /// The sender's side of the channel has nothing mapped any more.
+    /// The process at the sender's side no longer has any memory of the channel mapped.
     Ended {
         channel: ChannelId,
         cause: Cause,
     },
-    /// The sender's side of the channel wakes the receiver's.
+    /// The process at the sender's side of the channel wakes the process at the receiver's side.
     Rung {
         channel: ChannelId,
     },
 }
 
-/// Returns the number that a process or channel has on its own host.
+/// Returns the part of a process or channel number that its host assigned.
 pub(super) fn local_number(number: u64) -> u64 {
     number & ((1 << HOST_AT) - 1)
 }
@@ -158,8 +160,8 @@ impl Hosts {
         }
     }
 
-    /// Passes rings on, unless other messages wait: whoever rings too much holds up nobody. Then rings the doorbells of
-    /// hosts that have been sent messages.
+    /// Forwards wakeups to hosts whose link has no other messages waiting, so that a process that rings too often does
+    /// not delay other messages. Then rings the doorbells of hosts that were sent messages.
     fn ring(&mut self) {
         for (host, channel) in std::mem::take(&mut self.waking) {
             match self.links.get(host).and_then(Option::as_ref) {
@@ -187,23 +189,23 @@ impl State {
         host_in(process.0)
     }
 
-    /// Returns a number that no process or channel of any host had before.
+    /// Returns a number that no process or channel of any host has had before.
     pub(super) fn take_number(&mut self) -> u64 {
         self.ledger.take_number() | (self.host() as u64) << HOST_AT
     }
 
-    /// Rings the doorbells of hosts that have been sent messages.
+    /// Forwards wakeups, and rings the doorbells of hosts that were sent messages.
     pub(crate) fn ring_hosts(&mut self) {
         self.hosts.iter_mut().for_each(Hosts::ring);
     }
 
-    /// Returns whether this host's manager and another's can wake each other.
+    /// Returns whether the managers of this host and of another host can wake each other.
     fn can_ring(&self, host: Host) -> bool {
         let rings = |hosts: &Hosts| hosts.doorbell.is_some() && hosts.member.doorbell_of(host).is_some();
         self.hosts.as_ref().is_some_and(rings)
     }
 
-    /// Has a process's ring passed on to the other side of a channel.
+    /// Arranges that the peer of a channel on another host is woken, at the request of a process of this host.
     pub(super) fn ring_far(&mut self, by: ClientId, id: ChannelId) {
         let us = self.host();
         let Some(channel) = self.channels.get(&id).filter(|channel| !channel.is_lost()) else { return };
@@ -218,13 +220,13 @@ impl State {
         self.hosts.as_ref()?.services.get(name).map(|(_, by)| by.clone())
     }
 
-    /// Tells the other hosts of a service of this one.
+    /// Announces a service of this host to the other hosts.
     pub(super) fn announce(&mut self, service: &str, by: ClientId) {
         let by = self.as_seen_from_afar(by);
         self.send_all(&Message::Registered { service: service.to_string(), by });
     }
 
-    /// Tells the other hosts that a service of this one is gone.
+    /// Announces to the other hosts that a service of this host is gone.
     pub(super) fn unannounce(&mut self, service: &str) {
         self.send_all(&Message::Unregistered { service: service.to_string() });
     }
@@ -238,7 +240,7 @@ impl State {
         self.hosts.iter_mut().for_each(|hosts| hosts.send(to, message));
     }
 
-    /// Returns a process of this host as other hosts know it: by name only.
+    /// Returns the description of a local process that other hosts receive. It identifies the process by its name only.
     fn as_seen_from_afar(&self, id: ClientId) -> PeerProcess {
         let Some(client) = self.clients.get(&id) else {
             return PeerProcess { id, pid: 0, uid: 0, gid: 0, name: "a process".into() };
@@ -297,7 +299,7 @@ impl State {
         Ok(())
     }
 
-    /// Passes a service's answer on to the host of the client.
+    /// Forwards a service's answer to the host of the client.
     pub(super) fn answer_far(
         &mut self,
         id: ChannelId,
@@ -321,7 +323,7 @@ impl State {
         Ok(Reply::Done)
     }
 
-    /// Checks that messages pass to the host of a process.
+    /// Checks that the link to the host of a process has room for messages.
     pub(super) fn check_link(&self, id: ClientId) -> Result<(), Denied> {
         let host = self.host_of(id);
         let link = self.hosts.as_ref().and_then(|hosts| hosts.links.get(host)?.as_ref());
@@ -331,19 +333,21 @@ impl State {
         }
     }
 
-    /// Passes an event on to a process of another host.
+    /// Forwards an event to a process of another host.
     pub(super) fn pass_event(&mut self, to: ClientId, event: Event) {
         let message = match event {
             Event::Granted { channel, segment, access } => Message::Granted { channel, segment, access },
             Event::Withdrawn { channel, offset } => Message::Withdrawn { channel, offset },
             Event::Gone { channel, cause: Cause::CannotMap } => Message::GaveUp { channel },
-            // Offers and ends have messages of their own, and only processes of this host are counted.
+            // Offers, ends and wakeups have separate messages, and only processes of this host are asked for their
+            // bytes in use.
             Event::Offered { .. } | Event::Gone { .. } | Event::Rung { .. } | Event::Count => return,
         };
         self.send(self.host_of(to), &message);
     }
 
-    /// Passes on that a process has unmapped a segment of another host; returns whether it may be one.
+    /// Forwards the report of a process that it has unmapped a segment of another host. Returns whether the channel is
+    /// one of this process to another host.
     pub(super) fn pass_unmapped(&mut self, by: ClientId, id: ChannelId, offset: u64) -> bool {
         let us = self.host();
         let Some(channel) = self.channels.get_mut(&id) else { return false };
@@ -357,9 +361,9 @@ impl State {
         true
     }
 
-    /// Passes on that a process of this host has nothing mapped any more of a channel to another. What it may have
-    /// written is written back before: a dirty line that is written back later would undo what the other host writes
-    /// there.
+    /// Notifies another host that a local process no longer has any memory of a channel mapped. Before that, lines that
+    /// the process may have written are written back. Otherwise a dirty line could be written back later and overwrite
+    /// new data of the other host.
     pub(super) fn pass_end(&mut self, id: ChannelId, one: ClientId, cause: Cause) {
         let channel = &self.channels[&id];
         let us = self.host();
@@ -377,8 +381,9 @@ impl State {
         to.map(|(id, _)| *id).collect()
     }
 
-    /// Notes that a process asked to grant a segment to one of another host; returns whether the answer comes later:
-    /// whoever names a granted buffer afterwards must not be ahead of the grant.
+    /// Records a request to grant a segment to a process of another host, and returns whether the reply must wait for
+    /// that host. The reply must wait because a buffer that the requesting process names after the reply must not
+    /// overtake the grant.
     pub(super) fn awaits_pass(&mut self, by: ClientId, number: u32, id: ChannelId, offset: u64) -> bool {
         let Some(hosts) =
             self.hosts.as_mut().filter(|_| self.channels.get(&id).is_some_and(|one| one.far.is_some()))
@@ -396,7 +401,7 @@ impl State {
         }
     }
 
-    /// Answers all requests to grant segments by a channel that is over.
+    /// Denies all pending requests to grant segments by a channel that has ended.
     fn pass_none(&mut self, id: ChannelId) {
         let Some(hosts) = &self.hosts else { return };
         let passing: Vec<u64> =
@@ -410,14 +415,14 @@ impl State {
         }
     }
 
-    /// Returns the process of this host at one side of an open channel to another host.
+    /// Returns the local process of an open channel to another host.
     fn near_of(&self, host: Host, id: ChannelId) -> Option<ClientId> {
         let channel = self.channels.get(&id).filter(|channel| channel.far_host(self.host()) == Some(host))?;
         let near = channel.near_side(self.host());
         (near.open && !channel.is_lost()).then_some(near.id)
     }
 
-    /// Returns the far side of a channel that a manager before had: it is over.
+    /// Returns the far side of a channel that the previous manager had. The channel has ended.
     pub(super) fn far_of_before(&self, pair: &Pair) -> Option<FarSide> {
         let us = self.host();
         let far = [pair.client, pair.server].into_iter().find(|id| host_in(id.0) != us)?;
@@ -428,22 +433,22 @@ impl State {
 }
 
 impl Channel {
-    /// Returns whether the channel is over because the link to the other host went down.
+    /// Returns whether the channel has ended because the link to the other host went down.
     pub(super) fn is_lost(&self) -> bool {
         self.far.as_ref().is_some_and(|far| far.is_lost)
     }
 
-    /// Returns the other host, if the channel is to one.
+    /// Returns the other host of a channel between hosts, or `None` for a local channel.
     fn far_host(&self, us: Host) -> Option<Host> {
         self.far.as_ref().map(|_| host_in(self.far_side(us).id.0))
     }
 
-    /// Returns the side that is a process of another host; of a channel between hosts.
+    /// Returns the side of a channel between hosts that is a process of the other host.
     fn far_side(&self, us: Host) -> Side {
         if host_in(self.client.id.0) == us { self.server } else { self.client }
     }
 
-    /// Returns the side that is a process of this host.
+    /// Returns the side of a channel between hosts that is a process of this host.
     fn near_side(&self, us: Host) -> Side {
         if host_in(self.client.id.0) == us { self.client } else { self.server }
     }

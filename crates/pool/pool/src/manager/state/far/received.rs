@@ -1,4 +1,4 @@
-//! Messages of other hosts' managers, which are untrusted input.
+//! Messages from the managers of other hosts, which are untrusted input.
 
 use super::{Channel, FarSide, Host, MOST_CHANNELS, MOST_SERVICES, Message, Side, State, host_in};
 use crate::manager::state::holders::Thing;
@@ -9,7 +9,7 @@ use crate::wire::{
 };
 
 impl State {
-    /// Handles a message of another host's manager, which is untrusted input.
+    /// Handles a message from the manager of another host, which is untrusted input.
     pub(super) fn far_message(&mut self, host: Host, message: Message) {
         match message {
             Message::Registered { service, by } => self.far_registered(host, service, by),
@@ -40,7 +40,7 @@ impl State {
                 let us = self.host();
                 let known = self.channels.get(&channel).filter(|known| known.far_host(us) == Some(host));
                 let Some(far) = known.map(|known| known.far_side(us).id) else { return };
-                // Of a segment that still has its owner, the grant is in force.
+                // If the segment still has its owner, the grant remains in force.
                 if self.segments.get(&offset).is_some_and(|segment| segment.owner.is_none()) {
                     self.drop_grants_in(offset..=offset, channel, far);
                 }
@@ -85,7 +85,7 @@ impl State {
         }
     }
 
-    /// Offers a caller of another host to a service of this one.
+    /// Offers a caller of another host to a service of this host.
     fn far_offered(&mut self, host: Host, service: String, offer: OpenedChannel) {
         let id = offer.channel;
         if let Err(denied) = self.take_offer(host, &service, offer) {
@@ -135,7 +135,7 @@ impl State {
         Ok(())
     }
 
-    /// Passes a far service's answer on to the client that asked.
+    /// Forwards the answer of a service on another host to the client that asked.
     fn far_answered(
         &mut self,
         host: Host,
@@ -165,7 +165,7 @@ impl State {
         }
     }
 
-    /// Takes the request that opened a channel and is not answered: its process, and its number.
+    /// Takes the unanswered request that opened a channel, and returns its client and its number.
     fn asked_of(&mut self, host: Host, id: ChannelId) -> Option<(ClientId, u32)> {
         let us = self.host();
         let channel = self.channels.get_mut(&id)?;

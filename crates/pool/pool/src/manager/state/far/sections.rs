@@ -1,4 +1,4 @@
-//! Sections of a pool, which all hosts of a device share if there are several.
+//! Sections of a pool. If several hosts use the device, they share its sections.
 
 use super::State;
 use crate::SECTION;
@@ -6,7 +6,8 @@ use crate::wire::{Denied, Extent};
 use std::collections::BTreeSet;
 
 impl State {
-    /// Takes adjacent sections, from those that all hosts share if there are several.
+    /// Takes adjacent sections. If this host has too few free sections of its pool, it claims some of those that all
+    /// hosts share.
     pub(in crate::manager::state) fn take_sections(&mut self, count: u32) -> Option<Extent> {
         if let Some(extent) = self.sections.take(count) {
             return Some(extent);
@@ -16,7 +17,7 @@ impl State {
         self.sections.take(count)
     }
 
-    /// Takes exactly these sections, which the manager before had taken.
+    /// Takes a given range of sections, which the previous manager had taken. Returns whether they could be taken.
     pub(in crate::manager::state) fn take_sections_at(&mut self, extent: Extent) -> bool {
         if let Some(hosts) = &self.hosts {
             let sections = extent.offset / SECTION..extent.end().div_ceil(SECTION);
@@ -29,7 +30,7 @@ impl State {
         self.sections.take_at(extent)
     }
 
-    /// Returns sections that were taken.
+    /// Frees sections that were taken.
     pub(in crate::manager::state) fn give_sections(&mut self, extent: Extent) {
         self.sections.give(extent);
         self.release_free();
@@ -44,7 +45,7 @@ impl State {
         })
     }
 
-    /// Takes exactly this queue area, which the manager before had taken.
+    /// Takes a given queue area, which the previous manager had taken. Returns whether it could be taken.
     pub(in crate::manager::state) fn take_queue_area_at(&mut self, extent: Extent) -> bool {
         if let Some(hosts) = &self.hosts {
             let section = extent.offset / SECTION;
@@ -58,13 +59,13 @@ impl State {
         self.sections.take_queues_at(extent)
     }
 
-    /// Returns a queue area that was taken.
+    /// Frees a queue area that was taken.
     pub(in crate::manager::state) fn give_queue_area(&mut self, extent: Extent) {
         self.sections.give_queues(extent);
         self.release_free();
     }
 
-    /// Gives sections of which nothing is used back to all hosts.
+    /// Releases sections without any used part, so that any host can claim them.
     fn release_free(&mut self) {
         let Some(hosts) = &mut self.hosts else { return };
         for run in self.sections.remove_free() {
@@ -72,7 +73,7 @@ impl State {
         }
     }
 
-    /// Returns the sections that there are, and those that are free.
+    /// Returns the number of all sections, and the number of free sections.
     pub(in crate::manager::state) fn room(&self) -> (u32, u32) {
         match &self.hosts {
             Some(hosts) => hosts.member.room(),
@@ -80,13 +81,13 @@ impl State {
         }
     }
 
-    /// Returns the denial of a request for sections.
+    /// Returns the denial of a request for sections that are not available.
     pub(in crate::manager::state) fn full(&self, asked: u32) -> Denied {
         let (all, free) = self.room();
         Denied::Full { asked, free, all }
     }
 
-    /// Gives up what a manager before had claimed, and nothing of its processes uses.
+    /// Releases sections that the previous manager had claimed and that no segment or channel uses.
     pub(crate) fn release_unused(&mut self) {
         let Some(hosts) = &mut self.hosts else { return };
         let whole = |extent: Extent| extent.offset / SECTION..extent.end().div_ceil(SECTION);
