@@ -3,8 +3,8 @@
 //! A reference has 64 bits: the position of the buffer in lines, and above it the number of the loan. Each link numbers
 //! its loans consecutively, separately for each direction, from a first number that depends on the channel. Therefore a
 //! receiver can refuse a reference that it has received before, even if the same buffer was lent again, and a reference
-//! of another link. Numbers repeat after [`NUMBERS`] loans, so a reference is recognized during half of these, and
-//! refused after that.
+//! of another link. Because numbers repeat after [`NUMBERS`] loans, a receiver accepts a reference only until half as
+//! many further loans were received, and refuses it after that.
 
 use std::collections::BTreeMap;
 use unrack_pool::wire::ChannelId;

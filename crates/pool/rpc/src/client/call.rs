@@ -114,7 +114,7 @@ impl<'c> Request<'c> {
         Pending { slot: Some(self.slot) }.await
     }
 
-    /// Makes the call without an answer, which the client does not want.
+    /// Makes a one-way call: the server runs it, but the caller receives no answer.
     ///
     /// # Errors
     /// If the queue still has no room at the deadline.

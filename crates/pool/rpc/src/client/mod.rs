@@ -125,8 +125,8 @@ impl Client {
     /// Reserves a request as [`request_async`](Client::request_async) does, with room for an answer of `room`
     /// bytes.
     ///
+    /// # Errors
     /// As for [`request`](Client::request).
-    /// As [`request`](Client::request).
     pub async fn request_with_room_async(&self, bytes: usize, room: usize) -> Result<Request<'_>, Error> {
         Request::new_async(&self.connection, bytes, room).await
     }

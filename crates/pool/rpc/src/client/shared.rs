@@ -46,7 +46,7 @@ pub(super) struct Shared {
     road: Road,
 }
 
-/// Time to sleep before a server that could not be woken is rung again: at first, and at most.
+/// Shortest and longest time to sleep before a server that could not be woken is rung again.
 const RING_AGAIN: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
 
 /// Address of a message and its length in bytes.
@@ -498,8 +498,8 @@ impl Shared {
         self.sleepers.tell_all(self.bell());
     }
 
-    /// Returns the answer of an answered slot and its status. Fails if the status is neither that of an answer nor that
-    /// of a part of one.
+    /// Returns the bytes and the status of a slot's answer if the status is [`Status::DONE`] or [`Status::MORE`];
+    /// otherwise the error that the status means.
     pub(super) fn part(&self, slot: u16) -> Result<(Message, Status), Error> {
         let calls = self.calls();
         let answer = calls.caller.answer(slot).expect("it is answered");

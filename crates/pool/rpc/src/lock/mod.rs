@@ -3,10 +3,10 @@
 //! An ordinary lock needs an atomic exchange, which waits until all earlier stores of the thread are globally visible.
 //! This takes a hundred nanoseconds if the stores are to cache lines that a peer reads. Therefore the first thread that
 //! takes the lock *owns* it: it marks itself as inside with a plain store, and then checks that it still is the owner.
-//! The first other thread that takes the lock ends ownership for good. From then on all threads use an atomic exchange.
-//! That first other thread does the exchange, withdraws the ownership, has the kernel make the stores of every thread
-//! visible (`membarrier`), and waits until the former owner is outside. If the kernel has no `membarrier`, no thread
-//! ever owns the lock.
+//! The first other thread that takes the lock ends ownership for good: it takes the lock by an atomic exchange,
+//! withdraws the ownership, has the kernel make the stores of every thread visible (`membarrier`), and waits until the
+//! former owner is outside. From then on, all threads use an atomic exchange. If the kernel has no `membarrier`, no
+//! thread ever owns the lock.
 //!
 //! On the machine where both variants were measured, a call with a window of 16 took 240 ns with exchanges and 70 ns
 //! without.

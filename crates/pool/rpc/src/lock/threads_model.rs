@@ -1,5 +1,5 @@
-//! Thread numbers and barriers for the model checker. The kernel's barrier in all threads is modelled by a fence in
-//! each of the two threads, because it orders them in the same way.
+//! Thread numbers and barriers for the model checker. The model replaces the kernel's barrier in all threads by a fence
+//! in each of two threads, which orders the two threads in the same way.
 
 use std::cell::Cell;
 use std::sync::atomic::AtomicUsize;

@@ -13,7 +13,7 @@
 //!
 //!            63    62..60  59..48      47..38  37..0
 //! answer 0   flag  0       status      slot    offset in lines
-//! answer 1   flag  generation (62..32)         length, or what an error says (31..0)
+//! answer 1   flag  generation (62..32)         length, or the detail of an error (31..0)
 //! ```
 
 use unrack_pool::cache_control::LINE;

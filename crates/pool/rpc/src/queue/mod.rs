@@ -31,7 +31,7 @@ pub const fn bytes(lines: usize) -> usize {
 /// line away from the lines that the receiver polls, because a poll would take the line back from the sender's cache.
 const CLAIMED: u64 = 8;
 
-/// Bit of the state of a sleep that is set until the sleep ends. The bits above it count the sleeps.
+/// Bit that is set in the state of a sleep until the sleep ends. The bits above it count the sleeps.
 const ASLEEP: u64 = 1;
 const _: () = assert!(entry::REQUEST < LINE / 8 && entry::ANSWER < LINE / 8);
 

@@ -18,8 +18,9 @@ use unrack_pool::{Channel, Client, LOST_RING};
 const SHORT: Duration = Duration::from_micros(5);
 /// Longest time that a lane sleeps while it may have to ring a client again.
 const LONGEST_NAP: Duration = Duration::from_millis(100);
-/// Number of polling rounds after which the lane rings clients that may have gone to sleep before their answers came.
-/// It does not do this each round, because ringing needs a fence, which would delay answers that are being written.
+/// Number of polling rounds after which a lane rings clients that may have gone to sleep before their answers came. The
+/// lane does not do this in each round, because ringing needs a fence, which would delay answers that are being
+/// written.
 const RING_EVERY: u32 = 16;
 /// Time asleep after which a lane polls once more, because a client announces a call without making sure that the lane
 /// has not just gone to sleep.

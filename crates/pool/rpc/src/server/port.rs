@@ -35,13 +35,14 @@ pub(super) struct Port {
 /// Memory that the client granted to the server.
 struct Granted {
     channel: Arc<Channel>,
-    /// Time of the last query to the manager, calculated as if queries had been at least [`BETWEEN_ASKING`] apart.
+    /// Virtual time of the queries to the manager, which each query advances by [`BETWEEN_ASKING`]. While it is ahead
+    /// of the clock, no query is made.
     asked: Cell<Option<Instant>>,
 }
 
-/// Average interval at which a port may query the manager for grants that it does not know yet. A limit is needed
-/// because other clients wait during a query, and a client could keep sending addresses that it never granted. In
-/// addition, [`ASKED_IN_A_ROW`] queries may follow each other directly.
+/// Average interval at which a port may query the manager for grants that it does not know yet. The limit is needed
+/// because a malicious client could keep naming memory that it never granted, and other clients wait during each query.
+/// After a pause, up to [`ASKED_IN_A_ROW`] queries may follow each other directly.
 const BETWEEN_ASKING: Duration = Duration::from_millis(10);
 const ASKED_IN_A_ROW: u32 = 64;
 

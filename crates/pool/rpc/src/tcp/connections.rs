@@ -1,10 +1,14 @@
 //! Choice of the connection that is closed to make room when a server has too many.
 //!
-//! The server tries these candidates in order. First, if one peer has more connections than the new connection's peer
-//! would have, it closes one of that peer: preferably one that has not sent its hello, and otherwise the one that was
-//! idle longest. Second, of any peer, one that has not sent its hello within [`GREETING`]. Third, of any peer, the one
-//! that was idle longest, if for at least [`IDLE`]. A connection that runs a call is never closed. The client of a
-//! closed connection reconnects by itself and continues its session.
+//! The server considers these candidates in order, and closes the first that exists:
+//!
+//! 1. If one peer has more connections than the peer of the new connection would have: of that peer, a connection that
+//!    has not sent its hello, or else the connection that was idle longest.
+//! 2. Of any peer, a connection that has not sent its hello within [`GREETING`].
+//! 3. Of any peer, the connection that was idle longest, if that is at least [`IDLE`].
+//!
+//! The server never closes a connection that runs a call. The client of a closed connection reconnects by itself and
+//! continues its session.
 
 use super::hello::Backlog;
 use std::collections::BTreeMap;

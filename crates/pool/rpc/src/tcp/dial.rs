@@ -100,7 +100,7 @@ impl Not {
         }
     }
 
-    /// Returns the reason if a session cannot be continued for good; `None` if a later attempt may succeed.
+    /// Returns why the session is lost for good; `None` if a later attempt to reconnect may succeed.
     pub(super) fn why(&self) -> Option<String> {
         match self {
             Not::Reached(_) => None,

@@ -90,8 +90,8 @@ pub enum HelloVerdict {
     NoService = 2,
     /// The session has ended, or never existed.
     NoSession = 3,
-    /// The server has as many connections as it may have (their numbers are in [`Welcome::busy`]), or the session's
-    /// last call is still running.
+    /// The server has as many connections as it may have ([`Welcome::busy`] states the numbers), or the session's last
+    /// call is still running.
     Busy = 4,
     /// The hello is invalid.
     Malformed = 5,

@@ -71,8 +71,8 @@ pub fn look(
 /// Schedule of the readings of the clock.
 struct Pace {
     limits: PollLimits,
-    /// Last reading of the clock. The number is that of the cheap polls before the first reading; it is zero once their
-    /// time is subtracted from the budget.
+    /// Last reading of the clock, with the number of cheap polls before the first reading. The number is zero once the
+    /// time of these polls is subtracted from the budget.
     before: Option<(Instant, u32)>,
     /// Time when the budget ends.
     until: Option<Instant>,

@@ -59,11 +59,11 @@ impl std::fmt::Display for Waiting {
 #[error("unknown way of waiting{0}")]
 pub struct UnknownWaiting(String);
 
-/// Decides how long a thread polls before it sleeps: as long as a wakeup costs if polling has paid off recently, and
+/// Policy of how long a thread polls before it sleeps: as long as a wakeup costs if polling has paid off recently, and
 /// otherwise for a short time.
 ///
-/// Polling for as long as a sleep would cost is never worse than twice the best choice. To poll only briefly after
-/// several attempts in vain keeps the cost of rare calls low.
+/// Polling for as long as a sleep would cost is never worse than twice the best choice. If polling was in vain several
+/// times, the thread polls only briefly, which keeps the cost of rare calls low.
 #[derive(Debug)]
 pub struct Patience {
     waiting: Waiting,
