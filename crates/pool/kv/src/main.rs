@@ -257,7 +257,7 @@ impl Own {
 
     fn serve(&self) -> Result<(StoreService, Manager), Failure> {
         let mut options = Options::new(socket_in(&self.folder), self.capacity);
-        // The store needs nearly the whole pool, so its share is not limited.
+        // The store needs nearly the whole pool, so it may use all of it.
         options.per_client = Some(Share::Size(self.capacity));
         let manager = Manager::start(&options)?;
         let options = server::Options { waiting: self.waiting, ..server::Options::default() };

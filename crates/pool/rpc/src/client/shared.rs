@@ -397,8 +397,8 @@ impl Shared {
     ) -> Result<T, Ended> {
         let (mut again, start) = (RING_AGAIN[0], Instant::now());
         loop {
-            // The check comes before the search for answers, because the news that the peer is gone may arrive only
-            // after its last answer.
+            // This check comes before the search for answers, because the news that the peer is gone comes after its
+            // last answer. If the peer is gone here, the search therefore finds every answer that it sent.
             let gone = self.gone();
             if let Some(found) = self.find(slot, Place::Beside, &mut ready) {
                 self.learn_nap(start);
