@@ -41,8 +41,8 @@ struct Places {
     next: u16,
 }
 
-/// A value in the server's memory, or a copy if no memory is shared. It does not change, and it remains until this is
-/// dropped.
+/// A value in the server's memory, or a copy if no memory is shared. It does not change, and it remains valid until
+/// this `Value` is dropped.
 pub struct Value<'c> {
     contents: Contents<'c>,
     version: u64,

@@ -51,7 +51,7 @@ pub fn serve(options: &Options) -> Result<(), Error> {
 fn start(options: &Options, socket: &Path) -> Result<(Serving, Manager), Error> {
     let mut pool = unrack_pool::Options::new(socket, options.capacity);
     pool.mode = options.memory;
-    // This service is the only client that needs memory, so it may use the whole pool.
+    // The pool serves only this benchmark, so a client may use all of it.
     pool.per_client = Some(Share::Size(options.capacity));
     let manager = Manager::start(&pool)?;
     let serving = service(options.waiting).serve(manager.socket())?;

@@ -435,8 +435,8 @@ impl Shared {
         }
     }
 
-    /// Records that an answer of a server on another host was found soon after a nap, so that polling would have found
-    /// it.
+    /// If an answer of a server on another host came soon after the thread began to sleep, records that polling would
+    /// have paid off.
     fn learn_nap(&self, start: Instant) {
         if self.road.is_far() && wait::came_soon(start.elapsed()) {
             self.patience.learn(true);

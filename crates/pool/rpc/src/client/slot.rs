@@ -274,7 +274,7 @@ fn collect_later(shared: &Shared, index: u64, window: Option<&Limit>) -> Result<
     finish(shared, index as u16, window, waited)
 }
 
-/// Waits for the answer. If repetition is configured, repeats the request whenever no answer has come for that time.
+/// Waits for the answer. If `resend` is configured, repeats the request whenever no answer has come for that time.
 fn wait(shared: &Shared, index: u64) -> Result<(), Ended> {
     let (options, slot) = (shared.options(), index as u16);
     if !shared.is_here() {
