@@ -1,4 +1,4 @@
-//! Name by which programs find the library when they run: it changes when programs have to be built again.
+//! Sets the name by which programs find the library at run time. The name changes whenever programs have to be built again.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

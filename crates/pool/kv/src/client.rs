@@ -9,7 +9,7 @@ use unrack_rpc::client::{Options, Request, Response};
 use unrack_rpc::view::{View, ViewMut};
 use unrack_rpc::{Method, Status};
 
-/// Bytes from which a value is released as soon as it is no longer read.
+/// Size in bytes from which a value is released as soon as the client no longer reads it.
 const LARGE: u64 = 64 << 10;
 
 /// Initial room for a copied value, in bytes.
@@ -35,14 +35,14 @@ pub struct Client {
     freed: Condvar,
 }
 
-/// Places in which no value is read. The last used one is reused first.
+/// Places that hold no value in use. The place that was used last is reused first.
 struct Places {
     free: Vec<u16>,
     next: u16,
 }
 
-/// A value in the server's memory, or a copy if no memory is shared. It does not change, and lives until this is
-/// dropped.
+/// A value in the server's memory, or a copy if no memory is shared. It does not change, and it remains valid until
+/// this `Value` is dropped.
 pub struct Value<'c> {
     contents: Contents<'c>,
     version: u64,
@@ -51,30 +51,30 @@ pub struct Value<'c> {
 enum Contents<'c> {
     /// View of the server's memory, and the place that holds the value there.
     Lent(View<'c>, #[expect(dead_code, reason = "it holds the value")] Place<'c>),
-    /// Answer with the value, which follows its version.
+    /// Answer that contains the value after its version.
     Copied(Response<'c>),
 }
 
-/// Place that is taken until this is dropped.
+/// A place that is in use until this is dropped.
 struct Place<'c> {
     client: &'c Client,
     number: u16,
-    /// True if the place holds a large value, which must not wait for the next get to be released.
+    /// True if the place holds a large value, which must be released before the next get.
     large: bool,
 }
 
 impl Client {
-    /// Connects to the pool at a socket, and to a store by name.
+    /// Connects to the pool at a socket, and to a store by its name.
     ///
     /// # Errors
-    /// Like [`unrack_rpc::Client::connect`].
+    /// As for [`unrack_rpc::Client::connect`].
     pub fn connect(pool: impl AsRef<Path>, name: &str, options: Options) -> Result<Client, Error> {
         let rpc = unrack_rpc::Client::connect(pool, name, options)?;
         Ok(Client { rpc, places: Mutex::new(Places { free: Vec::new(), next: 0 }), freed: Condvar::new() })
     }
 
-    /// Returns the value of a key, without copying it if memory is shared. Waits while 1,024 values are being
-    /// read.
+    /// Returns the value of a key, without a copy if memory is shared. If the client is already reading 1,024 values,
+    /// waits until one of them is dropped.
     ///
     /// # Errors
     /// If the call fails.
@@ -108,39 +108,39 @@ impl Client {
         }
     }
 
-    /// Writes a value, and returns its version. Versions of a store only grow.
+    /// Writes a value, and returns its version. The versions of a store increase with each write.
     ///
     /// # Errors
-    /// If the call fails, or there is no memory for the value.
+    /// If the call fails, or if there is no memory for the value.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<u64, Error> {
         self.put_with(key, value.len(), |mut bytes| bytes.copy_from(value))
     }
 
-    /// Writes a value of `bytes` bytes, which `write` writes in place, and returns its version.
+    /// Writes a value of `bytes` bytes, which `write` fills in place, and returns its version.
     ///
     /// # Errors
-    /// Like [`put`](Client::put).
+    /// As for [`put`](Client::put).
     pub fn put_with(&self, key: &[u8], bytes: usize, write: impl FnOnce(ViewMut<'_>)) -> Result<u64, Error> {
         let answer = self.call(PUT, Header::default(), key, bytes, 8, write)?;
         answer.body().get(0).map_err(|_| Error::NotLent(self.rpc.peer().to_string()))
     }
 
-    /// Writes a value if the key still has this version (0: if the key does not exist). Returns the new version,
-    /// or `None` if the key has another one.
+    /// Writes a value if the key still has this version; version 0 means that the key must not exist. Returns the new
+    /// version, or `None` if the key has another version.
     ///
     /// # Errors
-    /// Like [`put`](Client::put).
+    /// As for [`put`](Client::put).
     pub fn put_if(&self, key: &[u8], version: u64, value: &[u8]) -> Result<Option<u64>, Error> {
         let header = Header { version, ..Header::default() };
         let answer = self.call(PUT_IF, header, key, value.len(), 8, |mut bytes| bytes.copy_from(value))?;
         Ok(answer.body().get(0).ok())
     }
 
-    /// Reads, modifies and writes a value as one atomic step, and returns the new version. `modify` returns the
-    /// new value. If another client wrote meanwhile, it is called again.
+    /// Reads, modifies and writes a value as one atomic step, and returns the new version. `modify` returns the new
+    /// value, and is called again if another client wrote the value meanwhile.
     ///
     /// # Errors
-    /// Like [`get`](Client::get) and [`put`](Client::put).
+    /// As for [`get`](Client::get) and [`put`](Client::put).
     pub fn update(
         &self,
         key: &[u8],
@@ -157,7 +157,7 @@ impl Client {
         }
     }
 
-    /// Removes a key. Returns the version that it had, or `None` if it did not exist.
+    /// Removes a key. Returns the version that the key had, or `None` if it did not exist.
     ///
     /// # Errors
     /// If the call fails.
@@ -203,7 +203,7 @@ impl Client {
         Ok(request)
     }
 
-    /// Takes a free place, and waits if there is none.
+    /// Takes a free place; waits if there is none.
     fn place(&self) -> Place<'_> {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         loop {

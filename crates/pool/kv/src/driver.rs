@@ -1,7 +1,7 @@
-//! Timed run of YCSB's operations.
+//! Timed runs of YCSB's operations.
 //!
-//! Departure: a value is opaque here, so an update writes all of it. By default, YCSB writes one of ten fields of
-//! a record (`writeallfields=false`).
+//! Departure: a value is opaque to this store, so an update writes the whole value. By default, YCSB writes one of the
+//! ten fields of a record (`writeallfields=false`).
 
 use crate::{Client, Error};
 use hdrhistogram::Histogram;
@@ -16,13 +16,13 @@ pub struct DriverSettings {
     pub workload: CoreWorkload,
     pub records: u64,
     pub value_bytes: usize,
-    /// Number of threads, with a connection each.
+    /// Number of threads, each with a separate connection.
     pub clients: u16,
     pub time: Duration,
     pub seed: u64,
 }
 
-/// Count and percentiles of one kind of operation.
+/// Number and percentiles of the operations of one kind.
 #[derive(Debug, Clone, Serialize)]
 pub struct Times {
     pub operation: RecordOperation,
@@ -42,10 +42,10 @@ pub struct DriverResult {
     pub times: Vec<Times>,
 }
 
-/// Writes all records.
+/// Writes all records to the store.
 ///
 /// # Errors
-/// If the store has no room for the records, or is gone.
+/// If the store has no room for the records, or if it is gone.
 pub fn load(client: &Client, records: u64, value_bytes: usize) -> Result<(), Error> {
     for record in 0..records {
         client.put_with(&RecordKey::for_record(record), value_bytes, |value| fill(value, record))?;
@@ -53,7 +53,7 @@ pub fn load(client: &Client, records: u64, value_bytes: usize) -> Result<(), Err
     Ok(())
 }
 
-/// Runs operations for a time, with one thread per connection.
+/// Runs operations for the time in the settings. Each client is a thread with a separate connection.
 ///
 /// # Errors
 /// If a call fails.
@@ -134,12 +134,12 @@ fn fill(mut value: ViewMut<'_>, seed: u64) {
     }
 }
 
-/// Reads every whole word of a value, and returns the sum.
+/// Reads every whole word of a value, and returns their sum.
 fn sum(value: View<'_>) -> u64 {
     (0..value.len() / 8).map(|word| value.get::<u64>(word * 8).expect("inside")).fold(0, u64::wrapping_add)
 }
 
-/// Histograms of each kind of operation: 1 ns to a minute, with three digits.
+/// Histograms of each kind of operation, from 1 ns to a minute, with a precision of three digits.
 struct Timed([Histogram<u64>; 3]);
 
 const KINDS: [RecordOperation; 3] =

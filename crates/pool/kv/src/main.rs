@@ -103,7 +103,7 @@ struct Own {
     waiting: Waiting,
 }
 
-/// Returns the parser of the workloads' letters, with a help text for each.
+/// Returns the parser of the workloads' letters, with a help text for each letter.
 fn workloads() -> impl TypedValueParser<Value = CoreWorkload> {
     let value = |workload: CoreWorkload| PossibleValue::new(workload.name()).help(workload.about());
     let named = |name: String| CoreWorkload::FIXED.into_iter().find(|workload| workload.name() == name);
@@ -128,7 +128,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the address in the form that goes without keys.
+/// Returns the address with a scheme that needs no keys.
 fn without_keys(place: &str) -> String {
     match place.strip_prefix("tcp://") {
         Some(rest) => format!("tcp+insecure://{rest}"),
@@ -192,7 +192,8 @@ impl Ycsb {
         Ok(())
     }
 
-    /// Returns the bytes for all values with their buffers rounded up, and for values being read and sent.
+    /// Returns the size of the pool: enough for all values in their buffers, which are rounded up, and for values that
+    /// are being read and sent.
     fn capacity(&self) -> Result<Bytes, Failure> {
         let each =
             self.value.get().checked_add(64).and_then(|bytes| bytes.checked_mul(3)).map(|bytes| bytes / 2);
@@ -221,7 +222,7 @@ fn table(outcome: &DriverResult) -> String {
     text
 }
 
-/// Keeps this process to one core: the client and an own store get one each of the first two allowed cores, if
+/// Pins this process to one core. The client and the store of this run use one each of the first two allowed cores, if
 /// there are two.
 fn keep_to_core(which: usize) {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -230,7 +231,7 @@ fn keep_to_core(which: usize) {
     if let [_, _] = cores[..] {
         let mut set = CpuSet::new();
         set.set(cores[which]);
-        // If pinning is not allowed, the run goes on without it.
+        // If pinning is not allowed, the run continues without it.
         let _ = sched_setaffinity(None, &set);
     }
 }
@@ -240,7 +241,7 @@ fn socket_in(folder: &Path) -> PathBuf {
 }
 
 impl Own {
-    /// Serves until standard input is closed, by the parent or by its end.
+    /// Serves until standard input is closed, either by the parent or because the parent has ended.
     fn run(self) -> Result<(), Failure> {
         keep_to_core(1);
         std::fs::create_dir(&self.folder)?;
@@ -256,7 +257,7 @@ impl Own {
 
     fn serve(&self) -> Result<(StoreService, Manager), Failure> {
         let mut options = Options::new(socket_in(&self.folder), self.capacity);
-        // The store needs nearly all of the pool.
+        // The store needs nearly the whole pool, so it may use all of it.
         options.per_client = Some(Share::Size(self.capacity));
         let manager = Manager::start(&options)?;
         let options = server::Options { waiting: self.waiting, ..server::Options::default() };
@@ -264,7 +265,7 @@ impl Own {
     }
 }
 
-/// Store and pool in a process of their own, which ends with this one.
+/// A store and a pool in a separate process, which ends together with this one.
 struct Store {
     process: Child,
     folder: PathBuf,
@@ -275,7 +276,8 @@ impl Store {
         let folder = std::env::temp_dir().join(format!("unrack-kv-{}", std::process::id()));
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("__serve").arg(&folder).args([capacity.to_string(), waiting.to_string()]);
-        // In a process group of its own, it is not interrupted before it has removed its folder.
+        // The process gets a separate process group, so that a signal from the terminal does not interrupt it before it
+        // has removed its folder.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut store = Store { process: command.spawn()?, folder };
         let mut said = store.process.stdout.take().expect("it is piped");

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use unrack_rpc::server::{Answered, Call, Options, Refusal, Serving};
 use unrack_rpc::{Server, server};
 
-/// A running store. Dropping it ends the store and its values.
+/// A running store. Dropping it ends the service and frees the values.
 pub struct StoreService {
     serving: Serving,
     store: Shared,
@@ -21,13 +21,13 @@ impl StoreService {
     /// Serves an empty store under a name, over the pool at a socket.
     ///
     /// # Errors
-    /// If there is no pool, or the name is taken.
+    /// If there is no pool, or if the name is taken.
     pub fn start(pool: impl AsRef<Path>, name: &str, options: Options) -> Result<StoreService, Error> {
         let pool = unrack_pool::Client::connect(pool).map_err(unrack_rpc::Error::from)?;
         let arena = pool.arena();
         let store = Shared(Arc::new(Mutex::new(Store::new(arena.cache(), pool.memory().clone()))));
-        // Without workers, the thread that finds a call runs it. So the gets of a client stay in order, as its
-        // places require.
+        // Without workers, the thread that finds a call also runs it. Therefore the gets of a client run in order,
+        // which the client's places require.
         let server = Server::new(name, server::Options { workers: 0, ..options });
         let serving = store.methods(server).lend(&arena).serve_on(&pool)?;
         Ok(StoreService { serving, store })
@@ -43,7 +43,7 @@ impl StoreService {
         self.serving.address()
     }
 
-    /// Returns the numbers of keys, values and holding places.
+    /// Returns the numbers of the keys, the values, and the places that hold values.
     pub fn counts(&self) -> StoreCounts {
         self.store.lock().counts()
     }
@@ -85,7 +85,7 @@ impl Shared {
             .when_gone(move |client| gone.lock().forget(client))
     }
 
-    /// Answers with a copy of the value.
+    /// Answers with a copy of the value and its version.
     fn read(&self, call: &mut Call<'_>) -> Answered {
         let asked = Asked::from_call(call)?;
         let mut store = self.lock();
@@ -99,11 +99,11 @@ impl Shared {
         Ok(())
     }
 
-    /// Answers with the value's position, and holds the value.
+    /// Answers with the value's position, and holds the value in the client's place.
     fn get(&self, call: &mut Call<'_>) -> Answered {
         let asked = Asked::from_call(call)?;
         if call.room() < Found::BYTES {
-            // The client would not learn what the place holds.
+            // The get must not change the place, because the client would not learn which value the place holds.
             return call.answer(Found::BYTES).map(drop).map_err(Refusal::from);
         }
         let found = self.lock().get(call.client(), asked.header.place, asked.key());
@@ -117,7 +117,7 @@ impl Shared {
     }
 }
 
-/// Header of a request, and a copy of its key that the client cannot change.
+/// Header of a request, and a copy of the request's key, which the client cannot change.
 struct Asked {
     header: Header,
     key: [u8; MOST_KEY],
@@ -142,7 +142,7 @@ impl Asked {
     }
 }
 
-/// Answers with the version, or with nothing.
+/// Answers with the version, or with an empty answer if there is none.
 fn answer_version(call: &mut Call<'_>, version: Option<u64>) -> Answered {
     match version {
         Some(version) => call.answer(8)?.put(0, version).expect("eight bytes"),

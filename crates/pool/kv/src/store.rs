@@ -1,4 +1,4 @@
-//! Keys, values, and the places of clients that hold values.
+//! Keys, values, and the places by which clients hold values.
 
 use crate::wire::Found;
 use std::collections::HashMap;
@@ -6,39 +6,39 @@ use unrack_pool::arena::{Buffer, Cache};
 use unrack_pool::cache_control::{AnyMemory, SharedMemory};
 use unrack_rpc::view::View;
 
-/// Table of values by key. One thread uses it at a time, and no operation waits.
+/// Table of values by key. Only one thread at a time uses it, and no operation waits.
 pub struct Store {
     cache: Cache,
     memory: AnyMemory,
     keys: HashMap<Box<[u8]>, u32>,
-    /// Values by number.
+    /// Values, indexed by their number.
     values: Vec<Option<Value>>,
     free: Vec<u32>,
-    /// Value number in each place of each client.
+    /// For each client, the number of the value in each of its places.
     held: HashMap<u64, Vec<Option<u32>>>,
     version: u64,
 }
 
-/// A stored value. Only the number of its holders changes.
+/// A stored value, of which only the number of holders changes.
 struct Value {
     buffer: Buffer,
     length: u64,
     version: u64,
-    /// Number of places that hold the value, and one more while a key has it.
+    /// Number of places that hold the value, plus one while a key refers to it.
     holders: u32,
 }
 
-/// Numbers of keys, values and holding places.
+/// Numbers of the keys, the values, and the places that hold values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StoreCounts {
     pub keys: usize,
-    /// Values of keys, and values that are only held by places.
+    /// Number of values to which keys refer, plus those that are only held by places.
     pub values: usize,
-    /// Places that hold a value.
+    /// Number of places that hold a value.
     pub held: usize,
 }
 
-/// Error: there is no memory for a value.
+/// Error if there is no memory for a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutOfMemory;
 
@@ -56,7 +56,7 @@ impl Store {
         }
     }
 
-    /// Finds a value and holds it in a client's place, instead of the previous value there.
+    /// Finds the value of a key, and holds it in a client's place. The place's previous value is released.
     pub fn get(&mut self, client: u64, place: u16, key: &[u8]) -> Option<Found> {
         let found = self.keys.get(key).copied();
         if let Some(number) = found {
@@ -73,11 +73,11 @@ impl Store {
         Some(Found { offset: value.buffer.offset(), length: value.length, version: value.version })
     }
 
-    /// Returns a value to be copied, and its version.
+    /// Returns the value of a key, to be copied, and the value's version.
     pub fn read(&mut self, key: &[u8]) -> Option<(&[u8], u64)> {
         let number = self.keys.get(key).copied()?;
         let value = self.value(number);
-        // SAFETY: this is the value's own buffer, which only we write, and which is not freed during the borrow.
+        // SAFETY: this is the value's buffer, which only this process writes, and which is not freed during the borrow.
         let bytes = unsafe { std::slice::from_raw_parts(value.buffer.as_ptr(), value.length as usize) };
         Some((bytes, value.version))
     }
@@ -85,11 +85,12 @@ impl Store {
     /// Writes a value, and returns its version.
     ///
     /// # Errors
-    /// If there is no memory for the value. Then the key keeps its old value.
+    /// If there is no memory for the value; then the key keeps its old value.
     pub fn put(&mut self, key: &[u8], contents: View<'_>) -> Result<u64, OutOfMemory> {
         let length = contents.len() as u64;
         let buffer = self.cache.alloc(length.max(1)).map_err(|_| OutOfMemory)?;
-        // SAFETY: the buffer is long enough and ours. No client knows of it yet, and only we may write it.
+        // SAFETY: the buffer is long enough and belongs to this store. No client knows of it yet, and only this process
+        // may write it.
         unsafe {
             contents.copy_to(std::slice::from_raw_parts_mut(buffer.as_ptr(), contents.len()));
             self.memory.publish(buffer.as_ptr(), contents.len());
@@ -116,10 +117,11 @@ impl Store {
         Ok(self.version)
     }
 
-    /// Writes a value if the key has this version (0: if the key does not exist). Otherwise returns `None`.
+    /// Writes a value if the key has this version; version 0 means that the key must not exist. Otherwise returns
+    /// `None`.
     ///
     /// # Errors
-    /// Like [`put`](Store::put).
+    /// As for [`put`](Store::put).
     pub fn put_if(
         &mut self,
         key: &[u8],
@@ -132,7 +134,7 @@ impl Store {
         self.put(key, contents).map(Some)
     }
 
-    /// Removes a key, and returns the version that it had.
+    /// Removes a key, and returns the version that it had; `None` if it did not exist.
     pub fn delete(&mut self, key: &[u8]) -> Option<u64> {
         let number = self.keys.remove(key)?;
         let version = self.value(number).version;
@@ -140,7 +142,7 @@ impl Store {
         Some(version)
     }
 
-    /// Releases the value in a client's place.
+    /// Releases the value that a client's place holds.
     pub fn let_go(&mut self, client: u64, place: u16) {
         let held = self.held.get_mut(&client).and_then(|places| places.get_mut(usize::from(place)));
         if let Some(number) = held.and_then(Option::take) {
@@ -148,14 +150,14 @@ impl Store {
         }
     }
 
-    /// Releases all values of a client that is gone.
+    /// Releases all values that a client holds, because the client is gone.
     pub fn forget(&mut self, client: u64) {
         for number in self.held.remove(&client).into_iter().flatten().flatten() {
             self.let_go_of(number);
         }
     }
 
-    /// Returns the numbers of keys, values and holding places.
+    /// Returns the numbers of the keys, the values, and the places that hold values.
     pub fn counts(&self) -> StoreCounts {
         StoreCounts {
             keys: self.keys.len(),
@@ -164,7 +166,7 @@ impl Store {
         }
     }
 
-    /// Returns the version of a key. 0: no such key.
+    /// Returns the version of a key; 0 if the key does not exist.
     fn version_of(&mut self, key: &[u8]) -> u64 {
         match self.keys.get(key) {
             Some(&number) => self.value(number).version,
@@ -176,7 +178,7 @@ impl Store {
         self.values[number as usize].as_mut().expect("what is named is there")
     }
 
-    /// Removes one holder of a value, and frees the value if it was the last.
+    /// Removes one holder of a value, and frees the value if this was the last holder.
     fn let_go_of(&mut self, number: u32) {
         let value = self.value(number);
         value.holders -= 1;

@@ -1,35 +1,37 @@
-//! Format of a request: a header, the key, the value.
+//! Format of requests and answers. A request consists of a header, the key and the value.
 
 use unrack_rpc::Method;
 use unrack_rpc::view::{OutOfRange, View, ViewMut};
 
-/// Finds a value, and holds it in a place. Answer: [`Found`], or nothing.
+/// Method that finds a value and holds it in a place. The answer is a [`Found`], or empty if there is no such key.
 pub const GET: Method = Method::named("kv.get");
-/// Copies a value, for clients that share no memory. Answer: its version and the value, or nothing.
+/// Method that copies a value, for clients that share no memory. The answer is the version and the value, or empty if
+/// there is no such key.
 pub const READ: Method = Method::named("kv.read");
-/// Writes a value. Answer: its version.
+/// Method that writes a value. The answer is the value's version.
 pub const PUT: Method = Method::named("kv.put");
-/// Writes a value if the key's version is the header's (0: no such key). Answer: the new version, or nothing.
+/// Method that writes a value if the key has the version in the header, where 0 means no such key. The answer is the
+/// new version, or empty if the key has another version.
 pub const PUT_IF: Method = Method::named("kv.put_if");
-/// Removes a key. Answer: the removed version, or nothing.
+/// Method that removes a key. The answer is the removed version, or empty if there was no such key.
 pub const DELETE: Method = Method::named("kv.delete");
-/// Releases the value that a place holds. No answer.
+/// Method that releases the value that a place holds. It has no answer.
 pub const LET_GO: Method = Method::named("kv.let_go");
 
 /// Most bytes of a key.
 pub const MOST_KEY: usize = 256;
-/// Most values that a client reads at a time.
+/// Most values that a client may read at the same time.
 pub const MOST_PLACES: u16 = 1024;
 
-/// Bytes of the version before a copied value.
+/// Number of bytes of the version, which comes before a copied value.
 pub const VERSION: usize = 8;
 
-/// Status of a malformed request.
+/// Number with which the store refuses a malformed request.
 pub const MALFORMED: u16 = 0;
-/// Status of a put for which there is no memory.
+/// Number with which the store refuses a put for which there is no memory.
 pub const FULL: u16 = 1;
 
-/// Bytes of a header.
+/// Number of bytes of a header.
 pub const HEADER: usize = 16;
 
 /// Header of a request. `key` and `value` are lengths in bytes.
@@ -45,7 +47,7 @@ impl Header {
     /// Writes the header and the key, and passes the rest of the body to `value`.
     ///
     /// # Errors
-    /// [`OutOfRange`] if the body is shorter than header, key and value together.
+    /// [`OutOfRange`] if the body is shorter than the header, the key and the value together.
     pub fn write(
         self,
         key: &[u8],
@@ -60,8 +62,8 @@ impl Header {
         Ok(())
     }
 
-    /// Reads a header. `None` if the request's length is not the one in the header, or the key or the place is
-    /// out of range.
+    /// Reads a header. Returns `None` if the request's length differs from the one that the header implies, or if the
+    /// key's length or the place is out of range.
     pub fn read(body: View<'_>) -> Option<Header> {
         let [key, place] = body.get::<[u16; 2]>(0).ok()?;
         let header = Header { key, place, value: body.get(4).ok()?, version: body.get(8).ok()? };
@@ -69,7 +71,7 @@ impl Header {
         (bytes == body.len() && usize::from(key) <= MOST_KEY && place < MOST_PLACES).then_some(header)
     }
 
-    /// Returns the value's bytes in the request that this header was read from.
+    /// Returns the bytes of the value in the request from which this header was read.
     pub fn value_of(self, body: View<'_>) -> Option<View<'_>> {
         body.part(HEADER + usize::from(self.key), self.value as usize).ok()
     }
@@ -84,7 +86,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// Bytes of an answer with a [`Found`].
+    /// Number of bytes of an answer with a [`Found`].
     pub const BYTES: usize = 24;
 
     /// Writes the fields into an answer.
@@ -92,7 +94,7 @@ impl Found {
         answer.put(0, [self.offset, self.length, self.version]).expect("as long as it is");
     }
 
-    /// Reads the fields of an answer. `None` if the answer is shorter.
+    /// Reads the fields of an answer; `None` if the answer is too short.
     pub fn read(answer: View<'_>) -> Option<Found> {
         let [offset, length, version] = answer.get(0).ok()?;
         Some(Found { offset, length, version })

@@ -1,4 +1,4 @@
-//! A buffer of this process that peers read.
+//! A buffer of this process, which peers read or write.
 
 use rustix::mm::{Advice, madvise};
 use std::ptr::NonNull;
@@ -10,20 +10,20 @@ use unrack_pool::{Arena, Buffer, Client, PAGE};
 
 use crate::Error;
 
-/// Buffer that its owner fills and lends. Clones are the same buffer; it is freed when the last clone is dropped and the
-/// last peer has returned it.
+/// A buffer that its owner fills and lends. Clones are the same buffer. It is freed when the last clone is dropped and
+/// the last peer has returned it.
 #[derive(Clone)]
 pub struct LentBuffer {
     pub(crate) owned: Arc<Owned>,
 }
 
-/// Buffer, freed when it is dropped.
+/// A buffer that is freed when it is dropped.
 pub(crate) struct Owned {
     arena: Arena,
-    /// `None` only while it is dropped.
+    /// `None` only while the buffer is being dropped.
     buffer: Option<Buffer>,
     bytes: u64,
-    /// Access that peers have.
+    /// Access that peers have to the buffer.
     pub(crate) access: Access,
     pub(crate) pool: Client,
 }
@@ -33,9 +33,9 @@ impl LentBuffer {
     pub(crate) fn new(pool: &Client, arena: &Arena, bytes: u64, access: Access) -> Result<LentBuffer, Error> {
         let buffer = arena.alloc(bytes)?;
         if bytes > MOST_SMALL {
-            // Faults for all pages at once take three quarters of the time that one for each takes. Where the kernel does not know
-            // this call, there is one for each.
-            // SAFETY: the buffer is mapped, and changes in no byte.
+            // Populating all pages at once takes three quarters of the time of one page fault for each. If the kernel
+            // does not know this call, the page faults happen.
+            // SAFETY: the buffer is mapped, and the call changes none of its bytes.
             let _ = unsafe {
                 madvise(
                     buffer.as_ptr().cast(),
@@ -49,18 +49,18 @@ impl LentBuffer {
         Ok(LentBuffer { owned: Arc::new(Owned { arena, buffer, bytes, access, pool }) })
     }
 
-    /// Returns the address of the first byte, aligned to a cache line. The bytes are readable and writable until the
-    /// buffer is lent, readable until it is dropped; their contents at first are arbitrary.
+    /// Returns the address of the first byte, which is aligned to a cache line. The bytes may be written until the
+    /// buffer is lent, and read until it is dropped. At first their contents are arbitrary.
     pub fn as_ptr(&self) -> NonNull<u8> {
         NonNull::new(self.owned.buffer().as_ptr()).expect("no space is at zero")
     }
 
-    /// Returns the number of bytes that were asked for.
+    /// Returns the number of bytes that were requested.
     pub fn len(&self) -> u64 {
         self.owned.bytes
     }
 
-    /// Returns whether there are no bytes.
+    /// Returns whether the buffer has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -72,7 +72,7 @@ impl LentBuffer {
 
     /// Makes the bytes visible to other hosts.
     pub(crate) fn publish(&self) {
-        // SAFETY: the buffer is mapped as long as it exists, and nobody writes it but this process until it is lent.
+        // SAFETY: the buffer is mapped as long as it exists, and until it is lent only this process writes it.
         unsafe { self.owned.pool.memory().publish(self.as_ptr().as_ptr(), self.len() as usize) };
     }
 }
@@ -87,7 +87,8 @@ impl Drop for Owned {
     fn drop(&mut self) {
         let buffer = self.buffer.take().expect("it is dropped once");
         if self.access == Access::Write {
-            // SAFETY: mapped until the next line. The peer has published what it wrote, and returned it.
+            // SAFETY: the buffer is mapped until the arena frees it below. The peer has published the bytes that it
+            // wrote, and has returned the buffer.
             unsafe { self.pool.memory().refresh(buffer.as_ptr(), self.bytes as usize) };
         }
         self.arena.free(buffer);

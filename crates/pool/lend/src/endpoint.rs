@@ -1,4 +1,4 @@
-//! Connection of a process to a pool, and its names.
+//! Connection of a process to a pool, and the names under which it listens.
 
 use crate::arenas::Arenas;
 use crate::returns::Watch;
@@ -13,20 +13,21 @@ use std::time::{Duration, Instant};
 use unrack_pool::wire::Access;
 use unrack_pool::{Client, Offer, Service};
 
-/// Greeting of both sides: the protocol and its version.
+/// Greeting of the two sides of a link, which states the protocol and its version.
 const GREETING: &[u8] = b"unrack-lend 2";
-/// Code of the refusal of another protocol.
+/// Code with which a peer is refused because it speaks another protocol.
 const OTHER_PROTOCOL: u32 = 1;
-/// Code of the refusal of the endpoint that listens.
+/// Code with which an endpoint is refused that opens a link to itself.
 const ITSELF: u32 = 2;
 
-/// Connection of a process to a pool, to pass buffers. Clones are the same endpoint.
+/// Connection of a process to a pool, for passing buffers. Clones are the same endpoint.
 ///
-/// An endpoint has no link to itself: a process that listens and opens links to its own names has an endpoint for each.
-/// Dropping all clones leaves links, listeners, buffers and loans as they are. It belongs to one process: a child made by
-/// `fork` must connect for itself. There, all that it has from its parent is refused
-/// ([`Forked`](unrack_pool::Error::Forked)), and dropping it does not affect the parent; loans can still be read. The stream of a
-/// link is a socket that both have: only the parent may use it.
+/// An endpoint cannot have a link to itself: a process that opens links to names under which it listens needs an
+/// endpoint for each side. Dropping all clones leaves links, listeners, buffers and loans as they are. An endpoint
+/// belongs to one process: a child made by `fork` must connect for itself. In the child, operations on all that it has
+/// from its parent fail with [`Forked`](unrack_pool::Error::Forked), and dropping these values does not affect the
+/// parent; however, loans can still be read. The child also has the socket of each link's stream, but only the parent
+/// may use it.
 #[derive(Clone)]
 pub struct Endpoint {
     inner: Arc<Inner>,
@@ -50,7 +51,7 @@ impl Endpoint {
     /// Connects to the pool at a socket.
     ///
     /// # Errors
-    /// If no manager is there, it refuses, or the machine has no threads or address space left.
+    /// If there is no manager, if it refuses the connection, or if the machine has no threads or address space left.
     pub fn connect(pool: impl AsRef<Path>) -> Result<Endpoint, Error> {
         let pool = Client::connect(pool)?;
         let arenas = Arenas::new(&pool);
@@ -58,7 +59,8 @@ impl Endpoint {
         Ok(Endpoint { inner: Arc::new(Inner { arenas, pool, watch }) })
     }
 
-    /// Listens for links under a name. A thread accepts them, so that a peer never waits for this program.
+    /// Listens for links under a name. A thread accepts the links, so that a peer never waits for the rest of this
+    /// program.
     ///
     /// # Errors
     /// If the name is taken or invalid.
@@ -77,10 +79,11 @@ impl Endpoint {
         Ok(Listener { endpoint: self.clone(), service, queue, thread })
     }
 
-    /// Opens a link to the listener of a name. It has `patience` to accept it.
+    /// Opens a link to the listener of a name, which has `patience` to accept the link.
     ///
     /// # Errors
-    /// If nobody has the name, it is served with another protocol, or the listener does not answer in time.
+    /// If no endpoint listens under the name, if the name belongs to a service with another protocol, or if the
+    /// listener does not answer in time.
     pub fn open(&self, name: &str, patience: Duration) -> Result<PeerLink, Error> {
         let (channel, greeting) = self.inner.pool.open(name, GREETING, 0, &[], patience)?;
         let sockets: Result<[OwnedFd; 2], _> = greeting.passed.try_into();
@@ -90,19 +93,20 @@ impl Endpoint {
         }
     }
 
-    /// Takes a buffer that can be lent to any number of peers, which read it.
+    /// Takes a buffer that can be lent to any number of peers, which may only read it.
     ///
     /// # Errors
-    /// If the pool or the machine is full, or the manager is gone when it is needed.
+    /// If the pool or the machine is full, or if the manager is needed but gone.
     pub fn buffer(&self, bytes: u64) -> Result<LentBuffer, Error> {
         self.take(bytes, Access::Read)
     }
 
-    /// Takes a buffer that can be lent to one peer, which may write it until it returns it. All peers that were lent one
-    /// can write all of them, and so have to trust each other.
+    /// Takes a buffer that can be lent to one peer, which may write it until the peer returns it. Because each peer
+    /// that has received a writable buffer can write all writable buffers of the endpoint, such peers have to trust
+    /// each other.
     ///
     /// # Errors
-    /// As [`buffer`](Endpoint::buffer).
+    /// As for [`buffer`](Endpoint::buffer).
     pub fn writable_buffer(&self, bytes: u64) -> Result<LentBuffer, Error> {
         self.take(bytes, Access::Write)
     }
@@ -124,9 +128,9 @@ impl Endpoint {
     }
 
     fn accept_all(&self, service: &Service, queue: &Queue) {
-        // An error says that the manager is gone, and no other has taken over.
+        // An error means that the manager is gone, and that no other manager has taken over.
         while let Ok(Some(offer)) = service.accept(Duration::MAX) {
-            // A peer that ended meanwhile, or was refused, is none.
+            // A peer that ended meanwhile, or that was refused, gets no link.
             if let Ok(Some(link)) = self.accept(offer) {
                 queue.push(link);
             }
@@ -146,7 +150,8 @@ impl Endpoint {
             );
             return Ok(None);
         }
-        // Made here: the peer has no descriptor of this end, and cannot change how it is read.
+        // The accepting side makes the sockets, so that the peer has no descriptor of this end and cannot change how
+        // this end is read.
         let pair = |kind| socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
         let (stream, far_stream) = pair(SocketType::STREAM)?;
         let (returns, far_returns) = pair(SocketType::SEQPACKET)?;
@@ -155,7 +160,7 @@ impl Endpoint {
     }
 }
 
-/// Name under which an endpoint accepts links. Dropping it frees the name; its links stay.
+/// A name under which an endpoint accepts links. Dropping it frees the name; links that it accepted remain.
 pub struct Listener {
     endpoint: Endpoint,
     service: Arc<Service>,
@@ -174,7 +179,7 @@ impl Listener {
         self.service.name()
     }
 
-    /// Returns the next link, or `None` if none comes in time; [`Duration::MAX`] waits for ever.
+    /// Returns the next link, or `None` if none comes in time. [`Duration::MAX`] waits without a limit.
     ///
     /// # Errors
     /// If the manager of the pool is gone.
@@ -183,8 +188,8 @@ impl Listener {
         self.queue.pop(patience)
     }
 
-    /// Returns an eventfd that is readable when [`accept`](Listener::accept) may return at once, for event loops. It is
-    /// for polling only, and never to be read.
+    /// Returns an eventfd for event loops, which is readable when [`accept`](Listener::accept) may return at once. Only
+    /// poll it, and never read it.
     pub fn readable(&self) -> BorrowedFd<'_> {
         self.queue.readable.as_fd()
     }
@@ -193,7 +198,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if !self.endpoint.inner.pool.maker().is_here() {
-            // The thread is the parent's, who listens.
+            // The thread runs in the parent process, which listens, so a child cannot join it.
             return std::mem::forget(self.thread.take());
         }
         self.service.close();
@@ -203,11 +208,11 @@ impl Drop for Listener {
     }
 }
 
-/// Links that were accepted, and not taken yet.
+/// Links that were accepted, but that the program has not taken yet.
 struct Queue {
     links: Mutex<Links>,
     changed: Condvar,
-    /// Counter that is above zero as long as there is a link, or the end.
+    /// Counter that is above zero as long as a link is waiting, or once the listener has ended.
     readable: OwnedFd,
 }
 
@@ -250,7 +255,7 @@ impl Queue {
             if left.is_zero() {
                 return Ok(None);
             }
-            // Longer than the least that all systems can wait for is repeated.
+            // A longer wait is divided into waits of an hour, because not all systems can wait for longer.
             let left = left.min(Duration::from_secs(3600));
             links = self.changed.wait_timeout(links, left).unwrap_or_else(PoisonError::into_inner).0;
         }

@@ -2,7 +2,7 @@
 
 use unrack_pool::client;
 
-/// Reason why a link or a buffer cannot be had.
+/// Reason why a link or a buffer is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]

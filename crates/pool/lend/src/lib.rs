@@ -1,9 +1,9 @@
-//! Buffers of the pool that one process fills once, and others read in place.
+//! Buffers of a pool that one process fills once, and that other processes read in place.
 //!
-//! An [`Endpoint`] is a process's connection to a pool. It listens under names and opens [`PeerLink`]s to others. A link has
-//! a byte stream, for whatever protocol its user has, and passes buffers by reference: the owner [lends](PeerLink::lend) a
-//! [`LentBuffer`] and tells the peer its reference over the stream; the peer [receives](PeerLink::receive) it once, as a
-//! [`Loan`], whose bytes it uses where they are.
+//! An [`Endpoint`] is the connection of a process to a pool. It listens under names, and opens [`PeerLink`]s to other
+//! endpoints. A link has a byte stream, on which its user can speak any protocol, and it passes buffers by reference.
+//! The owner [lends](PeerLink::lend) a [`LentBuffer`] and sends its reference to the peer over the stream. The peer
+//! [receives](PeerLink::receive) the reference once, as a [`Loan`], and uses the bytes in place.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -25,41 +25,42 @@
 //!
 //! # Lifetimes
 //!
-//! | what ends | what stays |
+//! | what ends | what remains |
 //! |---|---|
-//! | the owner's [`LentBuffer`] | its bytes, until each peer has returned each of its loans |
-//! | a loan | nothing: the owner is told, and frees the buffer after the last one |
-//! | a [`PeerLink`] | its loans, and the bytes of buffers that are lent by it |
-//! | the peer, however it ends | nothing: its loans are returned |
-//! | the owner, however it ends | its bytes, mapped in the peers, until their loans end |
-//! | the manager | everything: buffers are lent and returned without it |
+//! | the owner's [`LentBuffer`] | its bytes, until every peer has returned all its loans |
+//! | a loan | nothing: the owner is informed, and frees the buffer after its last loan |
+//! | a [`PeerLink`] | its loans, and the bytes of the buffers that it lent |
+//! | the peer, for whatever reason | nothing: its loans count as returned |
+//! | the owner, for whatever reason | its bytes, which stay mapped in the peers until their loans end |
+//! | the manager | everything, because buffers are lent and returned without the manager |
 //!
 //! # Access
 //!
 //! | buffer from | lent to | readers may write |
 //! |---|---|---|
-//! | [`Endpoint::buffer`] | any number of peers | no: the kernel maps it for them to read |
-//! | [`Endpoint::writable_buffer`] | one peer, once | yes: it is theirs until they return it |
+//! | [`Endpoint::buffer`] | any number of peers | no: the kernel maps the buffer read-only for them |
+//! | [`Endpoint::writable_buffer`] | one peer, once | yes, until the peer returns it |
 //!
 //! # Memory
 //!
-//! Memory of buffers that were freed is used again, which costs no page faults on either side, and goes back to the pool
-//! when the endpoint has taken no buffer for a second.
+//! The memory of freed buffers is used again, which avoids page faults of the owner and of the peers. It returns to the
+//! pool when the endpoint has taken no buffer for a second.
 //!
 //! # Isolation
 //!
-//! The peer writes the stream, the messages that return loans, and writable buffers: all of this process's, also those that
-//! others have. So writable buffers are for peers that trust each other; those that only read need not be trusted. A peer that
-//! breaks the protocol returns only what was lent to it. What it names to be received is checked against what it granted.
+//! A peer can write the stream, the messages that return loans, and all writable buffers of this process, including
+//! those that are lent to other peers. Therefore writable buffers are only for peers that trust each other; peers that
+//! only read need not be trusted. A peer that breaks the protocol can return only buffers that were lent to it. When
+//! this process receives a buffer, it checks that the peer has granted the memory to which the reference points.
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`endpoint`] | connection to a pool; names |
-//! | [`arenas`] | memory of an endpoint's buffers, by the access of peers |
-//! | [`link`] | a pair of processes: stream, buffers that are lent, loans |
-//! | [`buffer`] | a buffer of the owner, freed by its last holder |
+//! | [`endpoint`] | connection to a pool, and its names |
+//! | [`arenas`] | memory of an endpoint's buffers, by the access that peers have |
+//! | [`link`] | a pair of processes: the stream, the lent buffers, and the loans |
+//! | [`buffer`] | a buffer of the owner, which the last holder frees |
 //! | [`loan`] | a buffer of the peer |
-//! | [`mod@reference`] | what a peer is told of a loan, good once |
+//! | [`mod@reference`] | the numbers that refer to loans, each of which is valid once |
 //! | [`returns`] | messages by which loans are returned, and the endpoint's thread |
 
 mod arenas;

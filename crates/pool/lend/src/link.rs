@@ -1,4 +1,4 @@
-//! A pair of processes: a byte stream, buffers that are lent, and loans.
+//! A link between two processes: a byte stream, lent buffers, and loans.
 
 use crate::arenas::Arenas;
 use crate::reference::{self, Numbers};
@@ -13,24 +13,24 @@ use unrack_pool::{Channel, Client};
 
 /// Connection to a peer. Threads may share it; clones are the same link.
 ///
-/// Dropping all clones closes the byte stream. Loans stay until they are dropped, and buffers that are lent until
-/// the peer returns them.
+/// Dropping all clones closes the byte stream. Loans remain until they are dropped, and lent buffers remain until the
+/// peer returns them.
 #[derive(Clone)]
 pub struct PeerLink {
     near: Arc<Near>,
     stream: Arc<UnixStream>,
 }
 
-/// Part of a link that this process has. It exists as long as a handle or a loan of it does.
+/// This process's part of a link. It exists as long as a handle or a loan of the link does.
 pub(crate) struct Near {
     pool: Client,
     returns: Arc<Returns>,
     arenas: Arenas,
-    /// Access for which this peer can map an arena: to read, and to write.
+    /// Whether the peer can map the arena of readable buffers, and that of writable buffers.
     shared: Mutex<[bool; 2]>,
-    /// Numbers of what is lent to the peer.
+    /// Numbers of the loans that the peer gets.
     lent: Mutex<Numbers>,
-    /// Numbers of what is received from the peer.
+    /// Numbers of the loans that this process gets from the peer.
     received: Mutex<Numbers>,
 }
 
@@ -43,7 +43,7 @@ impl PeerLink {
         stream: OwnedFd,
         returns: OwnedFd,
     ) -> Result<PeerLink, Error> {
-        // SAFETY: only loans point into the peer's segments, and each has a pin.
+        // SAFETY: only loans point into the peer's segments, and each loan has a pin.
         unsafe { channel.unmap_withdrawn() };
         let numbers = || Mutex::new(Numbers::of(channel.id()));
         let (lent, received) = (numbers(), numbers());
@@ -58,23 +58,25 @@ impl PeerLink {
         Ok(PeerLink { near: Arc::new(near), stream: Arc::new(UnixStream::from(stream)) })
     }
 
-    /// Returns the process at the other side, as the kernel and the manager know it.
+    /// Returns the peer's process, as the kernel and the manager identified it.
     pub fn peer(&self) -> &PeerProcess {
         self.near.channel().peer()
     }
 
-    /// Returns the byte stream to the peer, for any protocol. Its end says that the peer has ended the link, or is gone.
+    /// Returns the byte stream to the peer, for any protocol. The stream ends when the peer has ended the link or is
+    /// gone.
     pub fn stream(&self) -> &UnixStream {
         &self.stream
     }
 
-    /// Lends the peer a buffer, and returns the reference that it has to be told, which is good for one
-    /// [`receive`](PeerLink::receive). What was written to the buffer is visible to it from then on, and is not to be written any
-    /// more. Each time that it is lent has to be received once, before four million further loans; a writable buffer is lent to one
-    /// peer only.
+    /// Lends a buffer to the peer, and returns a reference, which the program has to send to the peer. The reference is
+    /// valid for one [`receive`](PeerLink::receive). From now on the peer can see the bytes of the buffer, so they must
+    /// not be written any more. For each time that a buffer is lent, the peer must receive it once, before the link has
+    /// lent four million more. A writable buffer may be lent to only one peer.
     ///
     /// # Errors
-    /// If the buffer is of another endpoint, the peer or the manager is gone, or the peer was granted too many segments.
+    /// If the buffer belongs to another endpoint, if the peer or the manager is gone, or if too many segments are
+    /// granted to the peer.
     pub fn lend(&self, buffer: &LentBuffer) -> Result<u64, Error> {
         self.check_process()?;
         if buffer.owned.pool.id() != self.near.pool.id() {
@@ -86,32 +88,32 @@ impl PeerLink {
         Ok(lock(&self.near.lent).lend(buffer.offset()))
     }
 
-    /// Checks that this process made the link, and no parent of it.
+    /// Checks that this process, and not a parent of it, made the link.
     ///
     /// # Errors
-    /// [`Forked`](unrack_pool::Error::Forked).
+    /// [`Forked`](unrack_pool::Error::Forked) if a parent made it.
     pub fn check_process(&self) -> Result<(), Error> {
         Ok(self.near.pool.maker().check()?)
     }
 
-    /// Returns how many buffers are lent to the peer.
+    /// Returns the number of buffers that are lent to the peer.
     pub fn lent(&self) -> usize {
         self.near.returns.held()
     }
 
-    /// Receives a buffer that the peer has lent by its [`Endpoint::buffer`](crate::Endpoint::buffer), to read it.
+    /// Receives, for reading, a buffer that the peer took with [`Endpoint::buffer`](crate::Endpoint::buffer) and lent.
     ///
     /// # Errors
-    /// If the peer lends no such bytes, or the reference was received before, or by another link.
+    /// If the peer does not lend these bytes, or if the reference was received before or belongs to another link.
     pub fn receive(&self, reference: u64, bytes: u64) -> Result<Loan, Error> {
         self.receive_for(reference, bytes, Access::Read)
     }
 
-    /// Receives a buffer that the peer has lent by its
-    /// [`Endpoint::writable_buffer`](crate::Endpoint::writable_buffer), to read and write it.
+    /// Receives, for reading and writing, a buffer that the peer took with
+    /// [`Endpoint::writable_buffer`](crate::Endpoint::writable_buffer) and lent.
     ///
     /// # Errors
-    /// As [`receive`](PeerLink::receive).
+    /// As for [`receive`](PeerLink::receive).
     pub fn receive_writable(&self, reference: u64, bytes: u64) -> Result<Loan, Error> {
         self.receive_for(reference, bytes, Access::Write)
     }
@@ -120,7 +122,7 @@ impl PeerLink {
         self.check_process()?;
         let not_lent = || Error::NotLent { peer: self.peer().to_string(), reference, bytes };
         let offset = reference::offset(reference);
-        // Pinned without the lock, since that may ask the manager.
+        // The bytes are pinned without holding the lock, because pinning may query the manager.
         if !lock(&self.near.received).is_new(reference) {
             return Err(not_lent());
         }
@@ -133,7 +135,7 @@ impl PeerLink {
 }
 
 impl Near {
-    /// Returns whether this process made the link, and no parent of it.
+    /// Returns whether this process, and not a parent of it, made the link.
     pub(crate) fn is_here(&self) -> bool {
         self.pool.maker().is_here()
     }
@@ -150,8 +152,8 @@ impl Near {
         &self.returns.channel
     }
 
-    /// Lets the peer map an arena of the endpoint. That is done when something of it is first lent, since many links carry
-    /// only their stream.
+    /// Lets the peer map an arena of the endpoint. This happens only when a buffer of the arena is first lent, because
+    /// many links carry only their stream.
     fn share(&self, access: Access) -> Result<(), Error> {
         let mut shared = lock(&self.shared);
         let shared = &mut shared[usize::from(access == Access::Write)];

@@ -1,34 +1,36 @@
-//! References: what a peer is told of a buffer that it was lent, and which of them were received.
+//! References: the numbers by which a peer receives lent buffers, and the record of those that were received.
 //!
-//! A reference has 64 bits: the place of the buffer in lines, and above it the number of the loan. Each link numbers its loans in each
-//! direction, one after the other, from a beginning that depends on the channel. So a receiver refuses a reference that it has
-//! received before, also when the same place was lent again, and a reference of another link. Numbers come again after
-//! [`NUMBERS`] loans: a reference is known for half of these, and refused after that.
+//! A reference has 64 bits: the position of the buffer in lines, and above it the number of the loan. Each link numbers
+//! its loans consecutively, separately for each direction, from a first number that depends on the channel. Therefore a
+//! receiver can refuse a reference that it has received before, even if the same buffer was lent again, and a reference
+//! of another link. Because numbers repeat after [`NUMBERS`] loans, a receiver accepts a reference only until half as
+//! many further loans were received, and refuses it after that.
 
 use std::collections::BTreeMap;
 use unrack_pool::wire::ChannelId;
 
-/// Bits of a line of 64 bytes: buffers are aligned to lines.
+/// Number of bits of the offset within a line of 64 bytes. A reference omits them, because buffers are aligned to
+/// lines.
 const LINE_BITS: u32 = 6;
-/// Bits of a place in lines: pools are mapped, so their places are addresses of 47 bits.
+/// Number of bits of a position in lines. Pools are mapped, so an offset needs at most the 47 bits of an address.
 const PLACE_BITS: u32 = 47 - LINE_BITS;
-/// Loans of a link until a number comes again.
+/// Number of loans of a link after which their numbers repeat.
 const NUMBERS: u64 = 1 << (u64::BITS - PLACE_BITS);
-/// Most loans that a reference may be ahead of those that were received.
+/// Limit on the number of loans by which a reference may be ahead of those that were received.
 const MOST_AHEAD: u64 = NUMBERS / 8;
 
 /// Numbers of the loans of a link in one direction.
 #[derive(Debug)]
 pub(crate) struct Numbers {
     next: u64,
-    /// Numbers below `next` that were not received: ranges, by their first number.
+    /// Numbers below `next` that were not received: the end of each range, by the first number of the range.
     left: BTreeMap<u64, u64>,
 }
 
 impl Numbers {
-    /// Returns the numbers of a channel, as both of its sides count them.
+    /// Returns the numbers of a channel. The two sides of the channel start with the same numbers.
     pub(crate) fn of(channel: ChannelId) -> Numbers {
-        // Channels that follow each other begin far from each other.
+        // The multiplication makes consecutive channels begin far from each other.
         let first = channel.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> PLACE_BITS;
         Numbers { next: NUMBERS + first, left: BTreeMap::new() }
     }
@@ -41,7 +43,8 @@ impl Numbers {
         number << PLACE_BITS | offset >> LINE_BITS
     }
 
-    /// Notes that the loan of a reference is received. Returns whether it is the first time.
+    /// Records that the loan of a reference is received. Returns whether it is the first time and the reference is
+    /// valid.
     pub(crate) fn receive(&mut self, reference: u64) -> bool {
         let Some(number) = self.find(reference) else { return false };
         match self.left.range(..=number).next_back().map(|(first, end)| (*first, *end)) {
@@ -58,7 +61,7 @@ impl Numbers {
         true
     }
 
-    /// Returns whether the loan of a reference was not received yet.
+    /// Returns whether the reference is valid and its loan was not received yet.
     pub(crate) fn is_new(&self, reference: u64) -> bool {
         self.find(reference).is_some()
     }
@@ -77,7 +80,7 @@ impl Numbers {
         if first < end {
             self.left.insert(first, end);
         }
-        // What no reference can name any more.
+        // These numbers are too old for any reference to contain them.
         let oldest = self.next.saturating_sub(NUMBERS);
         while self.left.first_key_value().is_some_and(|(_, end)| *end < oldest) {
             self.left.pop_first();
@@ -85,7 +88,7 @@ impl Numbers {
     }
 }
 
-/// Returns the offset of a reference's buffer.
+/// Returns the offset of the buffer to which a reference refers.
 pub(crate) fn offset(reference: u64) -> u64 {
     (reference & ((1 << PLACE_BITS) - 1)) << LINE_BITS
 }

@@ -1,7 +1,9 @@
 //! Messages by which loans are returned, and the thread that reads them.
 //!
-//! Each link has a packet socket for them: a packet has up to [`MOST`] offsets of buffers, eight bytes each, and its end
-//! returns all. The same thread gives memory back to the pool when no buffer was taken for a while. No thread waits for a peer: offsets that the socket does not take are kept, and sent when it does.
+//! Each link has a packet socket for these messages. A packet contains up to [`MOST`] offsets of buffers, of eight
+//! bytes each, and the end of the socket's stream returns all loans. The same thread returns memory to the pool when no
+//! buffer was taken for a while. No thread waits for a peer: if the socket does not take an offset, the offset is
+//! queued and sent when the socket is writable.
 
 use crate::arenas::Arenas;
 use crate::buffer::Owned;
@@ -16,25 +18,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use unrack_pool::Channel;
 
-/// Most offsets in a packet.
+/// Most offsets in one packet.
 const MOST: usize = 64;
-/// Time without a new buffer after which memory is kept no longer.
+/// Time without a new buffer after which freed memory is no longer kept.
 const IDLE: Duration = Duration::from_secs(1);
-/// Most bytes of each kind that are kept meanwhile: others of the pool cannot have them.
+/// Most freed bytes that each arena keeps until then. The limit is needed because other processes of the pool cannot
+/// use this memory.
 const MOST_KEPT: u64 = 64 << 20;
 /// Key of the eventfd that wakes the thread.
 const WAKE: u64 = 0;
 
-/// One link's loans in both directions. Kept by the thread until neither side holds a buffer of the other.
+/// The loans of one link in the two directions. The thread keeps this value until neither side holds a buffer of the
+/// other.
 pub(crate) struct Returns {
-    /// Keeps the peer's grants in force until it has returned what was lent to it.
+    /// Keeps this process's grants to the peer in force until the peer has returned all buffers that were lent to it.
     pub(crate) channel: Arc<Channel>,
     socket: OwnedFd,
-    /// Buffers that the peer holds, by offset, and how often each was lent.
+    /// Buffers that the peer holds, by offset, with the number of times that each was lent.
     lent: Mutex<Lent>,
-    /// Offsets of the peer's buffers that it was not told of yet.
+    /// Offsets of the peer's buffers that were returned, but of which the peer is not informed yet.
     unsent: Mutex<Vec<u64>>,
-    /// True once this process has no loan and no handle of the link.
+    /// True once this process has no more loans and no more handles of the link.
     near_is_done: AtomicBool,
     watch: Arc<Watch>,
     key: u64,
@@ -42,13 +46,13 @@ pub(crate) struct Returns {
 
 #[derive(Default)]
 struct Lent {
-    /// True once the peer holds nothing, and will hold nothing.
+    /// True once the peer holds no buffers and will not hold any.
     over: bool,
     buffers: HashMap<u64, (Arc<Owned>, usize)>,
 }
 
 impl Returns {
-    /// Holds a buffer for the peer, unless it is gone.
+    /// Records that the peer holds a buffer, so that it is not freed. Does nothing if the peer is gone.
     pub(crate) fn hold(&self, offset: u64, owned: &Arc<Owned>) {
         let mut lent = lock(&self.lent);
         if !lent.over {
@@ -56,12 +60,12 @@ impl Returns {
         }
     }
 
-    /// Returns how many buffers the peer holds.
+    /// Returns the number of buffers that the peer holds.
     pub(crate) fn held(&self) -> usize {
         lock(&self.lent).buffers.len()
     }
 
-    /// Tells the peer that one of its buffers is not used any more.
+    /// Informs the peer that this process no longer uses one of the peer's buffers.
     pub(crate) fn give_back(&self, offset: u64) {
         let mut unsent = lock(&self.unsent);
         unsent.push(offset);
@@ -71,14 +75,14 @@ impl Returns {
         }
     }
 
-    /// Tells the peer that this process holds nothing of it any more.
+    /// Informs the peer that this process no longer holds any of the peer's buffers.
     pub(crate) fn end_near(&self) {
         self.near_is_done.store(true, Ordering::Release);
         let _ = shutdown(&self.socket, Shutdown::Write);
         self.watch.wake();
     }
 
-    /// Sends what the socket takes. Says whether that was all.
+    /// Sends as many offsets as the socket takes. Returns whether all were sent.
     fn send(&self, unsent: &mut Vec<u64>) -> bool {
         while !unsent.is_empty() {
             let count = unsent.len().min(MOST);
@@ -86,7 +90,7 @@ impl Returns {
             match send(&self.socket, &packet, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN | Errno::NOBUFS) => return false,
-                // The peer is gone, and has nothing to be told.
+                // The peer is gone, so it need not be informed.
                 Err(_) => unsent.clear(),
                 Ok(_) => drop(unsent.drain(..count)),
             }
@@ -94,7 +98,7 @@ impl Returns {
         true
     }
 
-    /// Reads what the peer returned.
+    /// Reads the packets in which the peer returns buffers.
     fn read(&self) {
         let mut packet = [0; MOST * 8];
         loop {
@@ -112,18 +116,18 @@ impl Returns {
         let mut lent = lock(&self.lent);
         for offset in packet.chunks_exact(8) {
             let offset = u64::from_le_bytes(offset.try_into().expect("eight bytes"));
-            // Others were not lent to it: it is the peer's mistake, and changes nothing.
+            // The peer did not hold this buffer. The peer broke the protocol, but no other buffer is affected.
             let Some((_, count)) = lent.buffers.get_mut(&offset) else { continue };
             *count -= 1;
             if *count == 0 {
                 free.extend(lent.buffers.remove(&offset));
             }
         }
-        // Freed without the lock: that may ask the manager.
+        // The buffers are freed after the lock is released, because freeing may query the manager.
         drop(lent);
     }
 
-    /// Takes back all that the peer holds.
+    /// Takes back all buffers that the peer holds.
     fn end_far(&self) {
         let mut lent = lock(&self.lent);
         lent.over = true;
@@ -144,18 +148,18 @@ impl Returns {
     }
 }
 
-/// Links of an endpoint, and what its thread waits for.
+/// Links of an endpoint, and the events that the endpoint's thread waits for.
 pub(crate) struct Watch {
     epoll: OwnedFd,
     wake: OwnedFd,
     links: Mutex<HashMap<u64, Arc<Returns>>>,
     next: AtomicU64,
-    /// True once the endpoint is gone: the thread ends with its last link.
+    /// True once the endpoint is gone. The thread then ends after its last link.
     leaving: AtomicBool,
     arenas: Arenas,
-    /// Number of buffers that were taken.
+    /// Number of buffers that were taken so far.
     taken: AtomicU64,
-    /// True while memory is kept for later.
+    /// True while freed memory is kept for later buffers.
     keeps: AtomicBool,
 }
 
@@ -181,7 +185,7 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Adds a link with its socket.
+    /// Adds a link with its socket for returned loans.
     pub(crate) fn add(
         self: &Arc<Watch>,
         channel: Arc<Channel>,
@@ -205,23 +209,24 @@ impl Watch {
         added.map(|()| returns)
     }
 
-    /// Lets the thread end once no link is left.
+    /// Lets the thread end as soon as no link is left.
     pub(crate) fn leave(&self) {
         self.leaving.store(true, Ordering::Release);
         self.wake();
     }
 
     fn wake(&self) {
-        // A counter that is full wakes as well.
+        // The result does not matter, because a counter that is full wakes the thread as well.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
     fn listen(&self, returns: &Returns, events: EventFlags) {
-        // Fails only if the link is over.
+        // This fails only if the link is over.
         let _ = epoll::modify(&self.epoll, &returns.socket, EventData::new_u64(returns.key), events);
     }
 
-    /// Notes that a buffer was taken: what is freed is kept for later, until none is taken for a while.
+    /// Records that a buffer was taken. From then on, freed memory is kept for later buffers, until no buffer is taken
+    /// for a while.
     pub(crate) fn note_taken(&self) {
         self.taken.fetch_add(1, Ordering::Relaxed);
         if !self.keeps.load(Ordering::Relaxed) && !self.keeps.swap(true, Ordering::AcqRel) {
@@ -230,7 +235,8 @@ impl Watch {
         }
     }
 
-    /// Gives back what is kept, if no buffer was taken since the last look. Returns the number that were taken by now.
+    /// Returns the kept memory to the pool if no buffer was taken since the last check, at which `before` buffers had
+    /// been taken. Returns the number of buffers taken so far.
     fn look(&self, before: u64) -> u64 {
         let taken = self.taken.load(Ordering::Relaxed);
         if taken == before && self.keeps.swap(false, Ordering::AcqRel) {
@@ -257,7 +263,7 @@ impl Watch {
             for event in events.drain(..) {
                 self.handle(event.data.u64(), event.flags);
             }
-            // Dropped without the lock: a channel asks the manager.
+            // The links are dropped after the lock is released, because dropping a channel queries the manager.
             let over: Vec<_> = lock(&self.links).extract_if(|_, returns| returns.is_over()).collect();
             drop(over);
             if self.leaving.load(Ordering::Acquire) && lock(&self.links).is_empty() {
@@ -277,13 +283,13 @@ impl Watch {
         }
         returns.read();
         if lock(&returns.lent).over {
-            // Its end is readable for ever.
+            // A socket at its end is always readable, so it is removed from the set.
             let _ = epoll::delete(&self.epoll, &returns.socket);
         }
     }
 }
 
-/// Locks a mutex, also after a panic of another thread.
+/// Locks a mutex, even if another thread panicked while holding it.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

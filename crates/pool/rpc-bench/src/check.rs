@@ -1,5 +1,5 @@
-//! Check of a pool: calls and streams whose every byte is compared, on both sides. Between hosts, it shows that they
-//! really share the memory, and that the kind of memory is the right one.
+//! Check of a pool: calls and streams, of which the client and the server compare every byte. Between two hosts, it
+//! shows that the hosts really share the memory, and that the kind of memory is configured correctly.
 
 use crate::Error;
 use crate::service::{MIRROR, PARTS, SERVICE, wait_for_service};
@@ -12,17 +12,17 @@ use unrack_rpc::client::{Options, Pending, Window};
 use unrack_rpc::server::{Answered, Call, Refusal};
 use unrack_rpc::view::{View, ViewMut};
 
-/// Calls and streams to make.
+/// Number of calls and streams that a check makes.
 #[derive(Debug, Clone, Copy)]
 pub struct CheckPlan {
     pub calls: u64,
     pub streams: u64,
-    /// Calls under way beside the one that is waited for; each size of the window is used in turn.
+    /// Numbers of calls in flight, in addition to the one that is waited for. Each size of the window is used in turn.
     pub windows: [u16; 3],
     pub seed: u64,
 }
 
-/// What was compared.
+/// Numbers of calls, streams and bytes that a check compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Checked {
     pub calls: u64,
@@ -35,12 +35,12 @@ pub struct Checked {
 
 /// Most bytes of a request, and of an answer.
 const MOST: u64 = 2 << 20;
-/// Bytes of a stream's part.
+/// Number of bytes of each part of a stream.
 const PART: u64 = 4096;
-/// Refusal of a request whose bytes are not as they were sent.
+/// Number with which the server refuses a request whose bytes differ from those that were sent.
 const DIFFERENT: u16 = 9;
 
-/// Draws a number of bytes: mostly small, one in a hundred up to the most.
+/// Draws a number of bytes. Most are small, and one in a hundred is up to [`MOST`].
 fn draw_bytes(random: &mut SplitMix64) -> u64 {
     let most = match random.next_u64() % 100 {
         0 => MOST,
@@ -55,7 +55,7 @@ fn draw_bytes(random: &mut SplitMix64) -> u64 {
     }
 }
 
-/// Fills a message with its seed, and bytes that follow from it and the place.
+/// Fills a message with its seed, followed by bytes that depend on the seed and on their position.
 fn fill(mut message: ViewMut<'_>, seed: u64) {
     let mut random = SplitMix64::new(seed);
     let mut bytes: Vec<u8> = Vec::with_capacity(message.len() + 8);
@@ -66,7 +66,8 @@ fn fill(mut message: ViewMut<'_>, seed: u64) {
     message.copy_from(&bytes[..message.len()]);
 }
 
-/// Returns the place of the first byte of a message that is not as [`fill`] wrote it.
+/// Returns the position of the first byte of a message that differs from the byte that [`fill`] wrote; `None` if all
+/// are equal.
 fn find_difference(message: View<'_>, seed: u64) -> Option<usize> {
     let found = message.to_vec();
     let mut random = SplitMix64::new(seed);
@@ -75,7 +76,7 @@ fn find_difference(message: View<'_>, seed: u64) -> Option<usize> {
     found.iter().position(|byte| Some(*byte) != expected.next())
 }
 
-/// Answers a request with as many bytes, after every byte of it was compared.
+/// Compares every byte of a request, then answers with the same number of bytes.
 pub(crate) fn mirror(call: &mut Call<'_>) -> Answered {
     let seed = compared(call)?;
     let length = call.request().len();
@@ -91,10 +92,10 @@ fn compared(call: &Call<'_>) -> Result<u64, Refusal> {
     }
 }
 
-/// Parts of an answer, made one by one.
+/// Writer of the parts of an answer, one part per call.
 type Parts = Box<dyn FnMut(&mut Call<'_>) -> Result<bool, Refusal> + Send>;
 
-/// Answers a request with as many parts as its seed says.
+/// Compares every byte of a request, then answers with a number of parts that depends on the request's seed.
 pub(crate) fn parts(call: &mut Call<'_>) -> Result<Parts, Refusal> {
     let seed = compared(call)?;
     let (mut next, count) = (0, parts_of(seed));
@@ -112,7 +113,7 @@ fn parts_of(seed: u64) -> u64 {
 /// Makes calls and streams to the service of [`serve_at`](crate::server::serve_at), and compares every byte.
 ///
 /// # Errors
-/// If a call fails, or a byte is not what was written.
+/// If a call fails, or if a byte differs from the one that was written.
 pub fn check(pool: &Path, plan: &CheckPlan) -> Result<Checked, Error> {
     wait_for_service(pool)?;
     let mut random = SplitMix64::new(plan.seed);

@@ -1,4 +1,4 @@
-//! Timed calls.
+//! Calls whose rate and duration are measured.
 
 use crate::Error;
 use crate::results::Use;
@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 use unrack_rpc::client::{Options, Pending, Window};
 use unrack_rpc::{Client, Waiting};
 
-/// A client's load.
+/// Load that a client makes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct BenchLoad {
     pub bytes: usize,
     pub window: u16,
     pub connections: u16,
-    /// Whether all connections share one pair of queues, instead of one each.
+    /// Whether all connections share one pair of queues. Otherwise each has a separate pair.
     pub shared: bool,
-    /// Whether both sides read and write all bytes.
+    /// Whether client and server read and write all bytes of the messages.
     pub touched: bool,
     #[serde(skip)]
     pub waiting: Waiting,
@@ -31,7 +31,7 @@ pub struct Round {
     pub ns: Histogram<u64>,
 }
 
-/// Returns a histogram of nanoseconds up to a minute, to three digits.
+/// Returns a histogram of nanoseconds, up to a minute and with a precision of three digits.
 pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are ours")
 }
@@ -48,14 +48,15 @@ impl BenchLoad {
         Ok(clients)
     }
 
-    /// Returns the calls that each connection has under way. Connections that share queues share the queues' slots.
+    /// Returns the number of calls that each connection has in flight. Connections that share queues divide the slots
+    /// of the queues.
     fn ahead(&self, clients: &[Client]) -> usize {
         let sharing = if self.shared { clients.len() } else { 1 };
         (usize::from(self.window) + 1).min((clients[0].slots() / sharing).max(1))
     }
 }
 
-/// Connections, and their calls under way, oldest first.
+/// Connections and their calls in flight, of which the oldest comes first.
 struct Calls<'c> {
     load: BenchLoad,
     clients: &'c [Client],
@@ -75,7 +76,7 @@ impl<'c> Calls<'c> {
         Ok(calls)
     }
 
-    /// Starts a call; [`Calls::finish`] returns `now` with its answer.
+    /// Starts a call. [`Calls::finish`] returns `now` when the call is answered.
     #[inline(always)]
     fn start(&mut self, at: usize, now: u64) -> Result<(), Error> {
         let mut request = self.clients[at].request(self.load.bytes)?;
@@ -87,7 +88,7 @@ impl<'c> Calls<'c> {
         Ok(())
     }
 
-    /// Waits for the oldest call of a connection, and returns when it was started.
+    /// Waits for the oldest call of a connection, and returns the time when it was started.
     #[inline(always)]
     fn finish(&mut self, at: usize) -> Result<u64, Error> {
         let (pending, started) = self.under_way[at].pop_front().expect("each has calls under way");
@@ -98,7 +99,7 @@ impl<'c> Calls<'c> {
         Ok(started)
     }
 
-    /// Returns the next connection, in turn.
+    /// Returns the next connection; connections take turns.
     #[inline(always)]
     fn turn(&mut self) -> usize {
         let at = self.next;
@@ -107,14 +108,14 @@ impl<'c> Calls<'c> {
     }
 }
 
-/// Calls between two readings of the clock.
+/// Number of calls between two readings of the clock.
 const BATCH: u32 = 64;
 
-/// Measures a load: half of the time for throughput, without a clock reading for each call, and half for the time of
-/// each call.
+/// Measures a load. Half of the time is for the throughput, without a reading of the clock for each call; the other
+/// half is for the duration of each call.
 ///
 /// # Errors
-/// [`Error::Call`] if a connection cannot be made or a call does not come back.
+/// [`Error::Call`] if a connection cannot be made or a call fails.
 pub fn measure(pool: &Path, load: BenchLoad, time: Duration) -> Result<Round, Error> {
     let clients = load.connect(pool)?;
     let mut calls = Calls::new(load, &clients)?;
@@ -124,8 +125,8 @@ pub fn measure(pool: &Path, load: BenchLoad, time: Duration) -> Result<Round, Er
     Ok(Round { calls_per_s, ns })
 }
 
-/// Returns calls per second, by the median of the batches: other work on the machine disturbs some of them, and the
-/// median is of the rest.
+/// Returns the number of calls per second, from the median duration of the batches. The median is used because other
+/// work on the machine disturbs some of the batches.
 fn throughput(calls: &mut Calls<'_>, time: Duration) -> Result<f64, Error> {
     let mut batches = histogram();
     let begun = Instant::now();
@@ -147,7 +148,8 @@ fn times(calls: &mut Calls<'_>, time: Duration) -> Result<Histogram<u64>, Error>
     let mut ns = histogram();
     let begun = Instant::now();
     let end = time.as_nanos() as u64;
-    // Calls that are under way were started untimed. On a busy machine they may take all the time.
+    // The calls in flight were started before this measurement, so they are not timed. On a busy machine they may take
+    // all the time.
     let mut untimed = calls.under_way.iter().map(VecDeque::len).sum::<usize>();
     let mut now = 0;
     while now < end || ns.is_empty() {
@@ -166,8 +168,8 @@ fn times(calls: &mut Calls<'_>, time: Duration) -> Result<Histogram<u64>, Error>
 /// Measures the server's use of the processor while one client makes `rate` calls per second.
 ///
 /// # Errors
-/// [`Error::Call`] if the connection cannot be made or a call does not come back, [`Error::Answer`] if the server's
-/// answer has no processor time in it.
+/// [`Error::Call`] if the connection cannot be made or a call fails; [`Error::Answer`] if the server's answer contains
+/// no processor time.
 pub fn use_at(pool: &Path, rate: u32, bytes: usize, time: Duration) -> Result<Use, Error> {
     let client = Client::connect(pool, SERVICE, Options::default())?;
     let used = || -> Result<u64, Error> {
@@ -191,7 +193,8 @@ pub fn use_at(pool: &Path, rate: u32, bytes: usize, time: Duration) -> Result<Us
     Ok(Use::new(rate, f64::from(count) / elapsed.as_secs_f64(), share, &ns))
 }
 
-/// Waits, asleep while that is exact enough.
+/// Waits until a point in time. Sleeps first, and polls the clock only for the end of the wait, for which a sleep is
+/// not exact enough.
 fn wait_until(when: Instant) {
     const SLACK: Duration = Duration::from_micros(100);
     let left = when.saturating_duration_since(Instant::now());

@@ -1,4 +1,4 @@
-//! The two cores in use.
+//! The two cores that the benchmark uses.
 
 use crate::Error;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};

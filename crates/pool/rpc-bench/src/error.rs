@@ -15,7 +15,7 @@ pub enum Error {
     Folder { parent: PathBuf, why: std::io::Error },
     #[error("cannot start the server: {0}")]
     Start(std::io::Error),
-    /// The server's process ended, with this exit status if it had one, after it said why on stderr.
+    /// The server's process ended after it printed the reason on stderr. `status` is its exit status, if it had one.
     #[error("the server did not start: see above")]
     Server { status: Option<i32> },
     #[error(transparent)]

@@ -1,16 +1,17 @@
 //! Benchmark of calls on this machine, for `unrack rpc bench`.
 //!
-//! Client and server are two processes, each pinned to its own core; the pool belongs to the benchmark.
-//! `bench/rpc-peers` compares the results with hand-written queues, the lower bound, and with peers.
+//! Client and server are two processes, each pinned to a separate core. They use a pool that the benchmark starts.
+//! `bench/rpc-peers` compares the results with hand-written queues, which are the lower bound, and with other tools
+//! (peers).
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`plan`] | measurements, in their order |
-//! | [`server`] | the other process |
-//! | [`service`] | methods, and what both sides do with messages |
+//! | [`plan`] | the measurements, in order |
+//! | [`server`] | the server's process |
+//! | [`service`] | methods, and how client and server read and write messages |
 //! | [`client`] | timed calls |
-//! | [`check`] | calls whose every byte is compared |
-//! | [`results`] | figures, as tables and for JSON |
+//! | [`check`] | calls of which every byte is compared |
+//! | [`results`] | results, as tables and as JSON |
 #![forbid(unsafe_code)]
 
 pub mod check;

@@ -16,26 +16,27 @@ use unrack_units::Bytes;
 /// Measurements of one benchmark.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BenchPlan {
-    /// Bytes of requests and of answers.
+    /// Sizes of requests, which are also the sizes of the answers.
     pub sizes: Vec<Bytes>,
-    /// Calls under way beside the one that is waited for.
+    /// Numbers of calls in flight, in addition to the one that is waited for.
     pub windows: Vec<u16>,
-    /// Numbers of connections of one client, at the smallest size.
+    /// Numbers of connections of one client, which are measured at the smallest size.
     pub connections: Vec<u16>,
-    /// Calls per second at which the server's use of the processor is measured.
+    /// Rates, in calls per second, at which the server's use of the processor is measured.
     pub rates: Vec<u32>,
     pub memory: MemoryKind,
-    /// Way in which both sides wait, except while the use of the processor is measured.
+    /// How client and server wait, except while the use of the processor is measured.
     pub waiting: Waiting,
-    /// Time for each figure; ten times as long for those of the processor.
+    /// Time for each figure. Figures of the use of the processor take ten times as long.
     pub time: Duration,
-    /// Rounds of each figure.
+    /// Number of rounds of each figure.
     pub rounds: u16,
-    /// Memory of the pool.
+    /// Size of the pool.
     pub capacity: Bytes,
 }
 
-/// Fewest and most bytes of a call that can be measured: the first word is read, and messages have an end.
+/// Smallest and largest size in bytes of a call that can be measured. The minimum is 8 because the first word is read;
+/// the maximum is that of messages.
 pub const SIZES: std::ops::RangeInclusive<u64> = 8..=unrack_rpc::queue::entry::MOST_BYTES as u64;
 
 impl BenchPlan {
@@ -44,11 +45,11 @@ impl BenchPlan {
         self.loads().len() * usize::from(self.rounds) + self.rates.len()
     }
 
-    /// Measures everything. `server` makes the command of a process that calls [`server::serve`]; `begin` is called
-    /// with the name of each step.
+    /// Measures everything. `server` makes the command of a process that calls [`server::serve`]. `begin` is called
+    /// with the name of each step when the step begins.
     ///
     /// # Errors
-    /// If there are no two cores, or the server or a call failed.
+    /// If there are no two cores, or if the server or a call failed.
     pub fn run(
         &self,
         server: impl Fn(&server::Options) -> Result<Command, Error>,
@@ -69,10 +70,10 @@ impl BenchPlan {
         Ok(BenchResults::new(self.memory, self.waiting, calls, uses))
     }
 
-    /// Measures everything on a service that [`server::serve_at`] serves: on this host, or on another of the pool.
+    /// Measures everything on a service that [`server::serve_at`] serves, on this host or on another host of the pool.
     ///
     /// # Errors
-    /// If nothing serves it, or a call failed.
+    /// If there is no such service, or if a call failed.
     pub fn run_at(&self, pool: &Path, mut begin: impl FnMut(&str)) -> Result<BenchResults, Error> {
         wait_for_service(pool)?;
         let memory = unrack_pool::Client::connect(pool).map_err(unrack_rpc::Error::from)?.pool().mode;
@@ -81,7 +82,8 @@ impl BenchPlan {
         Ok(BenchResults::new(memory, self.waiting, calls, uses))
     }
 
-    /// Measures all loads. Rounds go through all of them, so that a disturbance of the machine affects all.
+    /// Measures all loads. Each round goes through all loads, so that a disturbance of the machine affects them
+    /// equally.
     fn calls(&self, pool: &Path, begin: &mut impl FnMut(&str)) -> Result<Vec<LoadResult>, Error> {
         let mut cells: Vec<LoadResult> = self.loads().into_iter().map(LoadResult::new).collect();
         for _ in 0..self.rounds {
@@ -103,7 +105,8 @@ impl BenchPlan {
         self.rates.iter().map(used).collect()
     }
 
-    /// Returns all loads: sizes and windows on one connection, sizes that are not touched, many connections.
+    /// Returns all loads: each size and window on one connection, each size without touching the bytes, and each number
+    /// of connections.
     fn loads(&self) -> Vec<BenchLoad> {
         let smallest = self.sizes.iter().min().copied().unwrap_or_default();
         let one = BenchLoad {
@@ -127,7 +130,7 @@ impl BenchPlan {
         for &window in &self.windows {
             for shared in [false, true] {
                 let many = |&connections: &u16| BenchLoad { connections, window, shared, ..one };
-                // One connection is in the first rows.
+                // One connection is left out, because the first rows contain it.
                 loads.extend(self.connections.iter().filter(|&&count| count > 1).map(many));
             }
         }

@@ -1,4 +1,4 @@
-//! Results, as tables and JSON.
+//! Results, as tables and as JSON.
 
 use crate::client::{BenchLoad, Round, histogram};
 use hdrhistogram::Histogram;
@@ -24,7 +24,7 @@ struct Times {
     calls: u64,
 }
 
-/// A line of the tables of calls.
+/// A row of the tables of calls.
 #[derive(Serialize)]
 struct Row {
     #[serde(flatten)]
@@ -63,12 +63,12 @@ impl Times {
 }
 
 impl LoadResult {
-    /// Returns a load without rounds.
+    /// Returns the result of a load without any rounds.
     pub fn new(load: BenchLoad) -> LoadResult {
         LoadResult { load, calls_per_s: Vec::new(), ns: histogram() }
     }
 
-    /// Adds a round.
+    /// Adds the results of a round.
     pub fn add(&mut self, round: Round) {
         self.calls_per_s.push(round.calls_per_s);
         self.ns.add(&round.ns).expect("both grow as they need");
@@ -89,7 +89,7 @@ impl fmt::Display for LoadResult {
 }
 
 impl Use {
-    /// Returns the use at one rate.
+    /// Returns the use of the processor at one rate.
     pub fn new(asked_per_s: u32, calls_per_s: f64, server_share: f64, ns: &Histogram<u64>) -> Use {
         Use { asked_per_s, calls_per_s, server_share, times: Times::new(ns) }
     }

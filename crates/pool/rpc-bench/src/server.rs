@@ -1,4 +1,5 @@
-//! The server's process: a pool and a server. It ends when its parent closes its standard input, or is gone.
+//! The server's process, which runs a pool and a server. It ends when its parent closes the process's standard input,
+//! or is gone.
 
 use crate::Error;
 use crate::cores::pin;
@@ -21,24 +22,24 @@ use unrack_units::{Bytes, Share};
 pub struct Options {
     pub memory: MemoryKind,
     pub waiting: Waiting,
-    /// Memory of the pool.
+    /// Size of the pool.
     pub capacity: Bytes,
-    /// Core that the process keeps to.
+    /// Core to which the process is pinned.
     pub core: usize,
 }
 
-/// Serves a pool and the benchmark's methods until the parent closes standard input or is gone. The socket's path is
-/// written to standard output, and a zero byte.
+/// Serves a pool and the benchmark's methods until the parent closes standard input or is gone. Writes the path of the
+/// pool's socket and a zero byte to standard output.
 ///
 /// # Errors
-/// If the process cannot keep to its core, or the pool or the server cannot start.
+/// If the process cannot be pinned to its core, or if the pool or the server cannot start.
 pub fn serve(options: &Options) -> Result<(), Error> {
     pin(options.core)?;
     let parent = std::env::temp_dir();
     let folder = TemporaryFolder::within(&parent).map_err(|why| Error::Folder { parent, why })?;
     let socket = folder.path("pool");
     let served = start(options, &socket)?;
-    // If the parent is gone already, there is nothing to read either.
+    // The result does not matter: if the parent is already gone, reading standard input ends at once.
     let mut stdout = std::io::stdout();
     let _ = stdout.write_all(&[socket.as_os_str().as_bytes(), b"\0"].concat()).and_then(|()| stdout.flush());
     let _ = std::io::stdin().read(&mut [0]);
@@ -46,21 +47,21 @@ pub fn serve(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// Starts the pool, and the service over it.
+/// Starts the pool, and the service in it.
 fn start(options: &Options, socket: &Path) -> Result<(Serving, Manager), Error> {
     let mut pool = unrack_pool::Options::new(socket, options.capacity);
     pool.mode = options.memory;
-    // There are no other clients.
+    // The pool serves only this benchmark, so a client may use all of it.
     pool.per_client = Some(Share::Size(options.capacity));
     let manager = Manager::start(&pool)?;
     let serving = service(options.waiting).serve(manager.socket())?;
     Ok((serving, manager))
 }
 
-/// Serves the benchmark's methods over a pool that is there, until its manager is gone.
+/// Serves the benchmark's methods in an existing pool, until the pool's manager is gone.
 ///
 /// # Errors
-/// If there is no pool, or something serves the benchmark already.
+/// If there is no pool, or if another process already serves the benchmark.
 pub fn serve_at(socket: &Path, waiting: Waiting) -> Result<(), Error> {
     service(waiting).serve(socket)?.wait();
     Ok(())
@@ -95,17 +96,20 @@ fn touch(call: &mut Call<'_>) -> Answered {
 /// The server's process, as its parent sees it.
 pub struct ServerProcess {
     process: Child,
-    /// Socket of the pool, in a folder that the process removes; if it is killed, the next sweep does.
+    /// Socket of the pool, in a folder that the process removes. If the process is killed, the next cleanup removes the
+    /// folder.
     socket: PathBuf,
 }
 
 impl ServerProcess {
-    /// Starts the process, and returns when it takes calls.
+    /// Starts the process, and returns as soon as it accepts calls.
     ///
     /// # Errors
-    /// [`Error::Start`] if the command cannot be executed, [`Error::Server`] if it ended before it took calls.
+    /// [`Error::Start`] if the command cannot be executed; [`Error::Server`] if the process ended before it accepted
+    /// calls.
     pub fn start(mut command: Command) -> Result<ServerProcess, Error> {
-        // In its own process group, it is not interrupted before it has cleaned up.
+        // The process gets a separate process group, so that a signal from the terminal does not interrupt it before it
+        // has cleaned up.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let process = command.spawn().map_err(Error::Start)?;
         let mut peer = ServerProcess { process, socket: PathBuf::new() };

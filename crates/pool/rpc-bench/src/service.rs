@@ -1,4 +1,4 @@
-//! The service of the benchmark: its methods, and what both sides do with messages.
+//! The service of the benchmark: its methods, and how client and server read and write messages.
 
 use crate::Error;
 use std::path::Path;
@@ -11,20 +11,20 @@ use unrack_rpc::{Client, Method};
 pub(crate) const SERVICE: &str = "bench";
 /// Method that reads the request and writes an answer of the same length.
 pub(crate) const TOUCH: Method = Method::named("touch");
-/// Method that answers with as many bytes, untouched.
+/// Method that answers with the same number of bytes, without touching them.
 pub(crate) const PASS: Method = Method::named("pass");
-/// Method that returns the nanoseconds of processor time that this process has used.
+/// Method that returns the processor time that the server's process has used, in nanoseconds.
 pub(crate) const PROCESSOR: Method = Method::named("processor");
 
-/// Method that compares the request, and answers with as many bytes to be compared.
+/// Method that compares the request, and answers with the same number of bytes, to be compared by the client.
 pub(crate) const MIRROR: Method = Method::named("mirror");
-/// Stream of parts to be compared.
+/// Method that answers with a stream of parts, to be compared by the client.
 pub(crate) const PARTS: Method = Method::named("parts");
 
-/// Longest time after which a host knows of a service of another.
+/// Longest time until a host knows of a service on another host.
 const KNOWN: Duration = Duration::from_secs(10);
 
-/// Waits until this host knows of the service, which another may have begun to serve just now.
+/// Waits until this host knows of the service, which another host may have started just now.
 pub(crate) fn wait_for_service(pool: &Path) -> Result<(), Error> {
     use unrack_pool::wire::Denied;
     let start = Instant::now();
@@ -40,7 +40,7 @@ pub(crate) fn wait_for_service(pool: &Path) -> Result<(), Error> {
     }
 }
 
-/// Returns the sum of every whole word of a message.
+/// Returns the sum of all whole words of a message.
 #[inline]
 pub(crate) fn read(message: View<'_>) -> u64 {
     let lines = message.len() / 64;
@@ -49,7 +49,7 @@ pub(crate) fn read(message: View<'_>) -> u64 {
     lines.flatten().chain(words).fold(0, u64::wrapping_add)
 }
 
-/// Writes every whole word of a message.
+/// Writes all whole words of a message.
 #[inline]
 pub(crate) fn write(mut message: ViewMut<'_>, seed: u64) {
     let lines = message.len() / 64;

@@ -1,4 +1,4 @@
-//! What crosses the border: checked pointers in, codes out, panics not at all.
+//! Conversions at the C boundary: checked pointers in, error codes out, no panics.
 
 use crate::error::{Failure, Status};
 use std::ffi::{CStr, c_char};
@@ -6,11 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use unrack_rpc::Waiting;
 
-/// Runs what a function of the header does, and turns its end into a code. What failed is left at `error`, unless
-/// that is null.
+/// Runs the body of a function of the header and converts its result to a code. If the body failed or panicked, writes
+/// the failure to `error`, unless that is null.
 ///
 /// # Safety
-/// `error` is null or can be written.
+/// `error` must be null or writable.
 pub(crate) unsafe fn run(error: *mut *mut Failure, body: impl FnOnce() -> Result<(), Failure>) -> Status {
     let ended = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err(Failure::panicked()));
     let failure = match ended {
@@ -19,41 +19,42 @@ pub(crate) unsafe fn run(error: *mut *mut Failure, body: impl FnOnce() -> Result
     };
     let status = failure.status;
     if !error.is_null() {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it.
         unsafe { error.write(Box::into_raw(Box::new(failure))) };
     }
     status
 }
 
-/// A value for a function that has no way to say what went wrong but this value.
+/// Returns the result of the body; or `otherwise`, if the body has none or panics. This is for functions that report a
+/// failure only by their result.
 pub(crate) fn or<T>(otherwise: T, body: impl FnOnce() -> Option<T>) -> T {
     catch_unwind(AssertUnwindSafe(body)).ok().flatten().unwrap_or(otherwise)
 }
 
-/// Frees what a function of the header made; nothing if it is null.
+/// Frees a value that a function of the header made. Does nothing if the pointer is null.
 ///
 /// # Safety
-/// It is null, or was made by `Box::into_raw` and is not used any more.
+/// The pointer must be null, or made by `Box::into_raw` and not used any more.
 pub(crate) unsafe fn free<T>(made: *mut T) {
     if !made.is_null() {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it.
         let made = unsafe { Box::from_raw(made) };
-        // Who frees cannot be told of a panic.
+        // A panic is ignored, because the function that frees a value cannot report it.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(made)));
     }
 }
 
 /// # Safety
-/// The pointer is null, or to a value that nobody else uses meanwhile.
+/// The pointer must be null, or point to a value that no other code uses meanwhile.
 pub(crate) unsafe fn reach<'a, T>(pointer: *mut T, name: &str) -> Result<&'a mut T, Failure> {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it.
     unsafe { pointer.as_mut() }.ok_or_else(|| Failure::null(name))
 }
 
-/// Gives a new handle away.
+/// Makes a value and writes the handle to `place`; the caller then owns it.
 ///
 /// # Safety
-/// The pointer is null or can be written.
+/// The pointer must be null or writable.
 pub(crate) unsafe fn give<T>(
     place: *mut *mut T,
     name: &str,
@@ -63,23 +64,23 @@ pub(crate) unsafe fn give<T>(
         return Err(Failure::null(name));
     }
     let made = Box::into_raw(Box::new(make()?));
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it.
     unsafe { place.write(made) };
     Ok(())
 }
 
 /// # Safety
-/// The pointer is null, or to a text that ends with a zero and is not changed meanwhile.
+/// The pointer must be null, or point to a text that ends with a zero and is not changed meanwhile.
 pub(crate) unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Result<&'a str, Failure> {
     if pointer.is_null() {
         return Err(Failure::null(name));
     }
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it.
     let text = unsafe { CStr::from_ptr(pointer) };
     text.to_str().map_err(|_| Failure::invalid(format!("`{name}` is not UTF-8")))
 }
 
-/// The socket of a pool: the user's own if it is null.
+/// Returns the socket of a pool, which is the user's default pool if the pointer is null.
 ///
 /// # Safety
 /// As for [`text`].
@@ -87,17 +88,17 @@ pub(crate) unsafe fn socket(pool: *const c_char) -> Result<PathBuf, Failure> {
     if pool.is_null() {
         return Ok(unrack_pool::socket::default_socket());
     }
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it.
     unsafe { text(pool, "pool") }.map(PathBuf::from)
 }
 
-/// What waiting is to be good at, as a number: looks as long as that has been worth it lately (the default).
+/// How to wait: polls for as long as polling has paid off recently, then sleeps. This is the default.
 #[allow(unreachable_pub, reason = "the header has it")]
 pub const WAITING_ADAPTIVE: u32 = 0;
-/// Looks until it comes: lowest latency, a core for each who waits.
+/// How to wait: polls until the event comes. This has the lowest latency, but each waiting thread keeps a core busy.
 #[allow(unreachable_pub, reason = "the header has it")]
 pub const WAITING_SPIN: u32 = 1;
-/// Sleeps at once: lowest use of the processor.
+/// How to wait: sleeps at once, which uses the processor least.
 #[allow(unreachable_pub, reason = "the header has it")]
 pub const WAITING_SLEEP: u32 = 2;
 

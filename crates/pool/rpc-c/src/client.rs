@@ -16,27 +16,29 @@ use std::time::Duration;
 use unrack_rpc::client::{Options, Pending, Request, Response, Window};
 use unrack_rpc::{Client as Connection, Error};
 
-/// A connection to a service. Threads may share it. It may be freed before its calls, which keep what they need.
+/// A connection to a service. Threads may share it. It may be freed before its calls, which keep what they need of it.
 pub(crate) struct Client(Arc<Connection>);
 
-/// How a client calls. All zero is the default.
+/// Configuration of a client. If all fields are zero, it is the default.
 #[repr(C)]
 pub(crate) struct ClientOptions {
     /// `UNRACK_WAITING_ADAPTIVE`, `_SPIN` or `_SLEEP`.
     pub waiting: u32,
-    /// How many calls may be under way at a time: who starts one more waits. 0: 17.
+    /// Number of calls that may be in flight at a time. A caller that starts one more waits. 0: 17.
     pub calls: u16,
-    /// How long a call may take, in nanoseconds. 0: as long as the server lives.
+    /// Longest time that a call may take, in nanoseconds. 0: as long as the server lives.
     pub deadline_ns: u64,
-    /// After how many nanoseconds without an answer a call is sent again; the server runs it once. 0: never.
+    /// Time in nanoseconds without an answer after which a call is sent again. The server runs the call only once. 0:
+    /// never.
     pub resend_ns: u64,
-    /// How long the service may take to accept the connection, in nanoseconds. 0: 5 seconds.
+    /// Longest time that the service may take to accept the connection, in nanoseconds. 0: 5 seconds.
     pub patience_ns: u64,
 }
 
-/// A call: a request that is written, then under way, then an answer that is read. One thread at a time may use it.
+/// A call: first a request that is being written, then a call in flight, then an answer that is read. Only one thread
+/// at a time may use it.
 pub(crate) struct Call {
-    // Before the client, which it borrows from.
+    // Declared before the client, because it borrows from the client and must be dropped first.
     stage: Stage,
     client: Arc<Connection>,
 }
@@ -45,13 +47,13 @@ enum Stage {
     Writing(Request<'static>, usize),
     UnderWay(Pending<'static>),
     Answered(Response<'static>),
-    /// It failed, and nobody was told.
+    /// The call failed, and the caller has not received the error yet.
     Failed(Error),
-    /// It failed, or nobody wants an answer.
+    /// The call failed, or has no answer because it is one-way.
     Over,
 }
 
-/// `unrack_call_wait` waits as long as the client's own deadline says.
+/// As the timeout of a wait for a call or a stream, this value means that the client's deadline applies.
 #[allow(unreachable_pub, reason = "the header has it")]
 pub const NO_TIMEOUT: u64 = u64::MAX;
 
@@ -79,7 +81,7 @@ impl Call {
             NO_TIMEOUT => client.request_with_room(bytes, room)?,
             timeout_ns => client.request_within(bytes, room, Duration::from_nanos(timeout_ns))?,
         };
-        // SAFETY: the client does not move and stays until the stage, which is declared before it, is dropped.
+        // SAFETY: the client does not move, and it stays until the stage, which is declared before it, is dropped.
         let request = unsafe { mem::transmute::<Request<'_>, Request<'static>>(request) };
         Ok(Call { stage: Stage::Writing(request, bytes), client })
     }
@@ -99,7 +101,7 @@ impl Call {
         Ok(())
     }
 
-    /// Says whether there was room for it.
+    /// Starts the call if there is room for it now. Returns whether there was.
     fn try_start(&mut self, method: &str) -> Result<bool, Failure> {
         self.client.check_process()?;
         let (request, bytes) = self.take_request()?;
@@ -124,7 +126,7 @@ impl Call {
         Ok(())
     }
 
-    /// Whether waiting would return at once. If not, the waker is told when that may have changed.
+    /// Returns whether waiting would return at once. If not, the waker is woken when this may have changed.
     fn poll(&mut self, waker: &Waker) -> Result<bool, Failure> {
         if let Stage::Writing(..) = self.stage {
             return Err(Failure::invalid("the call was not started"));
@@ -168,16 +170,16 @@ impl Call {
     }
 }
 
-/// What is written to when a call may be answered.
+/// An eventfd that is written when a call may be answered.
 struct Eventfd(File);
 
 impl Eventfd {
-    /// A descriptor of its own, which nobody else closes.
+    /// Duplicates a descriptor, so that no other code can close the duplicate.
     fn from_descriptor(descriptor: i32) -> Result<Eventfd, Failure> {
         if descriptor < 0 {
             return Err(Failure::invalid(format!("`eventfd` is {descriptor}")));
         }
-        // SAFETY: it is borrowed for this call only; one that is not open is an error.
+        // SAFETY: the descriptor is borrowed only for this call; if it is not open, the result is an error.
         let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
         let own =
             borrowed.try_clone_to_owned().map_err(|error| Failure::invalid(format!("`eventfd`: {error}")))?;
@@ -187,12 +189,12 @@ impl Eventfd {
 
 impl Wake for Eventfd {
     fn wake(self: Arc<Self>) {
-        // A counter that is full wakes as well.
+        // The result does not matter, because a counter that is full wakes the reader as well.
         let _ = (&self.0).write_all(&1u64.to_ne_bytes());
     }
 }
 
-/// The answer, or the call itself if there is none in time.
+/// Returns the answer, or the call itself if no answer comes in time.
 fn wait_for(
     pending: Pending<'static>,
     timeout: Duration,
@@ -203,8 +205,8 @@ fn wait_for(
     }
 }
 
-/// Connects to the pool at a socket (null: the user's own) and to a service by its name. Beyond the memory that is
-/// shared, `pool` is `tcp://host:port`; everything else is the same.
+/// Connects to the pool at a socket (null: the user's default pool) and to a service by its name. If the server shares
+/// no memory with this host, `pool` is `tcp://host:port`; everything else is the same.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_client_connect(
     pool: *const c_char,
@@ -214,32 +216,33 @@ unsafe extern "C" fn unrack_client_connect(
     error: *mut *mut Failure,
 ) -> Status {
     let connect = || {
-        // SAFETY: a null or a text, as the header says; so for all below.
+        // SAFETY: null or a text, as the header requires; this applies to all texts below.
         let (pool, service) = unsafe { (border::socket(pool)?, border::text(service, "service")?) };
         // SAFETY: null or options.
         let options = unsafe { options.as_ref() }.map_or(Ok(Options::default()), ClientOptions::options)?;
         Ok(Client(Arc::new(Connection::connect(pool, service, options)?)))
     };
-    // SAFETY: null or places to write to.
+    // SAFETY: null or places that can be written.
     unsafe { border::run(error, || border::give(client, "client", connect)) }
 }
 
-/// Calls that are under way keep what they need. Null is left alone.
+/// Frees a client. Its calls in flight keep what they need of it. Null is ignored.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_client_free(client: *mut Client) {
-    // SAFETY: as the header says.
+    // SAFETY: as the header requires.
     unsafe { border::free(client) }
 }
 
-/// Whether the server can lend memory: over a pool, not over TCP.
+/// Returns whether the server can lend memory to this client. It can over a pool, but not over TCP.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_client_shares_memory(client: *const Client) -> bool {
     // SAFETY: null or a client.
     border::or(false, || unsafe { client.as_ref() }.map(|client| client.0.shares_memory()))
 }
 
-/// Bytes that the server lends to its clients, by the offset that it said, to be read until the client is freed. What keeps
-/// them from being used for something else meanwhile is the service's own. Null: it lends no such bytes.
+/// Returns the address of bytes that the server lends to its clients, by the offset that the server sent. They may be
+/// read until the client is freed, but the service must keep them from being reused meanwhile. Null: the server does
+/// not lend these bytes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_client_lent(client: *const Client, offset: u64, bytes: usize) -> *const u8 {
     border::or(ptr::null(), || {
@@ -249,8 +252,8 @@ unsafe extern "C" fn unrack_client_lent(client: *const Client, offset: u64, byte
     })
 }
 
-/// A request of `bytes` bytes, which may be answered by up to `room` bytes. Waits while the server has all the calls
-/// that it takes.
+/// Makes a request of `bytes` bytes, whose answer may have up to `room` bytes. Waits while the calls in flight fill all
+/// slots of the server.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_call_new(
     client: *const Client,
@@ -268,8 +271,8 @@ unsafe extern "C" fn unrack_call_new(
     unsafe { border::run(error, || border::give(call, "call", make)) }
 }
 
-/// As `unrack_call_new`, which waits for at most `timeout_ns` nanoseconds: then the server still has all the calls that it takes
-/// (`UNRACK_STATUS_EXHAUSTED`). `UNRACK_NO_TIMEOUT` waits as long as the client's own deadline says.
+/// Like `unrack_call_new`, but waits for at most `timeout_ns` nanoseconds. If the server still has no free slot then,
+/// fails with `UNRACK_STATUS_EXHAUSTED`. With `UNRACK_NO_TIMEOUT`, the client's deadline applies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_call_new_within(
     client: *const Client,
@@ -288,8 +291,8 @@ unsafe extern "C" fn unrack_call_new_within(
     unsafe { border::run(error, || border::give(call, "call", make)) }
 }
 
-/// The request's bytes, to be written until it is sent; null afterwards. They begin at a cache line, and hold what
-/// was there before. `bytes` may be null.
+/// Returns the bytes of the request, which may be written until the request is sent; null afterwards. They begin at a
+/// cache line, and at first they contain bytes of an earlier call. `bytes` may be null.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_call_request(call: *mut Call, bytes: *mut usize) -> *mut u8 {
     border::or(ptr::null_mut(), || {
@@ -303,7 +306,7 @@ unsafe extern "C" fn unrack_call_request(call: *mut Call, bytes: *mut usize) -> 
     })
 }
 
-/// Sends the request. Waits while as many calls are under way as may be.
+/// Sends the request. Waits while the client has as many calls in flight as it may have.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_call_start(
     call: *mut Call,
@@ -319,7 +322,7 @@ unsafe extern "C" fn unrack_call_start(
     unsafe { border::run(error, start) }
 }
 
-/// As `unrack_call_start`, if that does not have to wait for room. Says at `started` whether it did not.
+/// Like `unrack_call_start`, but only if there is room for the call now. Writes to `started` whether there was.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_call_try_start(
     call: *mut Call,
@@ -328,7 +331,7 @@ unsafe extern "C" fn unrack_call_try_start(
     error: *mut *mut Failure,
 ) -> Status {
     let start = || {
-        // SAFETY: null, or a text, a call that no other thread uses, and a place to write to.
+        // SAFETY: null, or a text, a call that no other thread uses, and a place that can be written.
         let (method, call, started) = unsafe {
             (
                 border::text(method, "method")?,
@@ -343,8 +346,9 @@ unsafe extern "C" fn unrack_call_try_start(
     unsafe { border::run(error, start) }
 }
 
-/// How long this call may take from now, in nanoseconds, whatever deadline the client has: until there is room for it and
-/// until its answer is there. Then it is over (`UNRACK_STATUS_DEADLINE`). To be set before it is started.
+/// Sets how long this call may take from now, in nanoseconds, regardless of the client's deadline. The time includes
+/// the wait for room and the wait for the answer. When it is over, the call fails with `UNRACK_STATUS_DEADLINE`. It
+/// must be set before the call is started.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_call_deadline(
     call: *mut Call,
@@ -355,9 +359,9 @@ unsafe extern "C" fn unrack_call_deadline(
     unsafe { border::run(error, || border::reach(call, "call")?.set_deadline(deadline_ns)) }
 }
 
-/// For event loops: says at `ready` whether waiting for the answer would return at once. If not, 1 is written to the
-/// eventfd when that may have changed: then ask again. The eventfd is the caller's, and may be closed at any time; only the
-/// last one that was given counts.
+/// For event loops: writes to `ready` whether waiting for the answer would return at once. If not, the library writes 1
+/// to the eventfd when this may have changed; then poll again. The eventfd belongs to the caller, who may close it at
+/// any time. Only the eventfd of the last poll is used.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_call_poll(
     call: *mut Call,
@@ -375,7 +379,7 @@ unsafe extern "C" fn unrack_call_poll(
     unsafe { border::run(error, poll) }
 }
 
-/// Sends the request, which nobody answers. The call is over then.
+/// Sends the request as a one-way call, which has no answer. The call is then over.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_call_send(
     call: *mut Call,
@@ -391,16 +395,17 @@ unsafe extern "C" fn unrack_call_send(
     unsafe { border::run(error, send) }
 }
 
-/// Waits for the answer. A call that has none within `timeout_ns` (`UNRACK_STATUS_DEADLINE`) is still under way and can
-/// be waited for again; 0 looks once. `UNRACK_NO_TIMEOUT` waits as long as the client's own deadline says, which costs
-/// less than a timeout here.
+/// Waits for the answer. If none has come within `timeout_ns`, fails with `UNRACK_STATUS_DEADLINE`; the call is then
+/// still in flight and can be waited for again. 0 checks only once. With `UNRACK_NO_TIMEOUT`, the client's deadline
+/// applies, which costs less than a timeout here.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_call_wait(call: *mut Call, timeout_ns: u64, error: *mut *mut Failure) -> Status {
     // SAFETY: null or a call that no other thread uses, and null or a place to write to.
     unsafe { border::run(error, || border::reach(call, "call")?.wait(timeout_ns)) }
 }
 
-/// The answer's bytes, until the call is freed; null if there is none. `bytes` may be null.
+/// Returns the bytes of the answer, which are valid until the call is freed; null if there is no answer. `bytes` may be
+/// null.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_call_response(call: *const Call, bytes: *mut usize) -> *const u8 {
     border::or(ptr::null(), || {
@@ -414,7 +419,7 @@ unsafe extern "C" fn unrack_call_response(call: *const Call, bytes: *mut usize) 
     })
 }
 
-/// Gives the call's memory back; cancels it if it is under way. Null is left alone.
+/// Returns the call's memory to the client. A call in flight is cancelled. Null is ignored.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_call_free(call: *mut Call) {
     // SAFETY: as the header says.

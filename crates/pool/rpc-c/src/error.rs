@@ -1,4 +1,4 @@
-//! Why something went wrong, with its cause and its peer.
+//! Errors, with their kind, cause and peer.
 
 use crate::border;
 use std::ffi::{CString, c_char};
@@ -6,26 +6,27 @@ use std::ptr;
 use unrack_pool::wire::Denied;
 use unrack_rpc::{Error, Status as RpcStatus};
 
-/// How a function ended.
+/// Result of a function.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
     Ok = 0,
-    /// An argument is wrong, it is not the time for this, or the handle was made by the parent of this process, before a fork.
+    /// An argument is wrong, the function is not allowed in this state, or the parent of this process made the handle
+    /// before a fork.
     Invalid = 1,
-    /// No manager serves the pool, or it is gone; nobody listens at a TCP address.
+    /// No manager serves the pool, or it is gone. For TCP: no server listens at the address.
     NoPool = 2,
     /// No service has this name.
     NoService = 3,
-    /// The pool does not do what it was asked: it is full, the name is taken, the service refused.
+    /// The pool failed the request: for example, it is full, the name is taken, or the service refused.
     Pool = 4,
     /// The peer speaks another version of the protocol, or another protocol.
     Version = 5,
-    /// More bytes than a message can have.
+    /// The message is longer than a message may be.
     TooLong = 6,
-    /// Calls that the server takes at a time are all under way, or it has no memory left for more.
+    /// The calls in flight fill all slots of the server, or the server has no memory left for more calls.
     Exhausted = 7,
-    /// No answer in time.
+    /// No answer came in time.
     Deadline = 8,
     /// The peer is gone.
     Gone = 9,
@@ -34,15 +35,15 @@ pub(crate) enum Status {
     NoRoom = 11,
     /// The handler failed.
     Failed = 12,
-    /// The handler refused, with a number of its own.
+    /// The handler refused the call, with a number that the service defines.
     Refused = 13,
-    /// The peer breaks the protocol.
+    /// The peer broke the protocol.
     Protocol = 14,
-    /// A fault of this library, or the machine has no threads left.
+    /// This library has a fault, or the machine has no threads left.
     Internal = 15,
 }
 
-/// Why a function failed. Belongs to who called it, until `unrack_error_free`.
+/// Reason why a function failed. It belongs to the caller until `unrack_error_free`.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub status: Status,
@@ -60,7 +61,8 @@ impl Failure {
         Failure::new(Status::Invalid, text)
     }
 
-    /// Time is over that the caller gave this wait: what was waited for is still under way.
+    /// Makes the failure of a wait whose timeout, given by the caller, is over. The awaited call or part is still in
+    /// flight.
     pub(crate) fn not_yet(error: Error) -> Failure {
         Failure { number: 1, ..error.into() }
     }
@@ -163,36 +165,38 @@ fn peer_of(error: &Error) -> Option<String> {
     }
 }
 
-/// What kind of error it is: the code that the function returned.
+/// Returns the kind of the error, which is the code that the failed function returned.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_error_status(error: *const Failure) -> Status {
     // SAFETY: null or an error, as the header says.
     border::or(Status::Invalid, || unsafe { error.as_ref() }.map(|error| error.status))
 }
 
-/// One line that says what happened, with whom, and what to do. It lives as long as the error.
+/// Returns one line that describes what happened, with which peer, and what to do. The text lives as long as the error.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_error_text(error: *const Failure) -> *const c_char {
     // SAFETY: null, or an error that was not freed.
     border::or(c"no error".as_ptr(), || unsafe { error.as_ref() }.map(|error| error.text.as_ptr()))
 }
 
-/// The peer, its process and its user; null if the error is with nobody. It lives as long as the error.
+/// Returns the peer with its process and its user; null if the error concerns no peer. The text lives as long as the
+/// error.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_error_peer(error: *const Failure) -> *const c_char {
     // SAFETY: null, or an error that was not freed.
     border::or(ptr::null(), || unsafe { error.as_ref()?.peer.as_ref() }.map(|peer| peer.as_ptr()))
 }
 
-/// The number that the handler refused with, for `UNRACK_STATUS_REFUSED`; the bytes of the answer, for
-/// `UNRACK_STATUS_NO_ROOM`; 1 for `UNRACK_STATUS_DEADLINE`, if what was waited for is still under way; else 0.
+/// Returns a number whose meaning depends on the status. `UNRACK_STATUS_REFUSED`: the number with which the handler
+/// refused. `UNRACK_STATUS_NO_ROOM`: the bytes that the answer needs. `UNRACK_STATUS_DEADLINE`: 1 if the awaited call
+/// or part is still in flight. Otherwise 0.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_error_number(error: *const Failure) -> u32 {
     // SAFETY: null, or an error that was not freed.
     border::or(0, || unsafe { error.as_ref() }.map(|error| error.number))
 }
 
-/// Null is no error and is left alone.
+/// Frees an error. Null means no error and is ignored.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_error_free(error: *mut Failure) {
     // SAFETY: as the header says.

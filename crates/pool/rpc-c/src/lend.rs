@@ -6,22 +6,24 @@ use std::ffi::{c_char, c_int};
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
 use std::time::Duration;
 
-/// A connection to a pool, to pass buffers. Threads may share it. It may be freed before its listeners, links and buffers.
+/// A connection to a pool, for passing buffers. Threads may share it. It may be freed before its listeners, links and
+/// buffers.
 pub(crate) struct Endpoint(unrack_lend::Endpoint);
 
 /// A name under which an endpoint accepts links. Threads may share it.
 pub(crate) struct Listener(unrack_lend::Listener);
 
-/// A byte stream to a peer, by which buffers are lent. Threads may share it. It may be freed before its buffers and loans.
+/// A byte stream to a peer, with which buffers are lent. Threads may share it. It may be freed before its buffers and
+/// loans.
 pub(crate) struct Link(unrack_lend::PeerLink);
 
-/// A buffer of this process, to be filled and lent. It stays as long as a peer has it.
+/// A buffer of this process, to be filled and lent. It remains as long as a peer holds it.
 pub(crate) struct Buffer(unrack_lend::LentBuffer);
 
-/// A buffer of a peer, which stays until this is freed, whatever ends before.
+/// A buffer of a peer. It remains until this handle is freed, even if the link or the endpoint ends before.
 pub(crate) struct Loan(unrack_lend::Loan);
 
-/// A listener waits for the next link until there is one.
+/// Timeout with which a listener waits for the next link without a limit.
 const FOR_EVER: u64 = crate::client::NO_TIMEOUT;
 
 fn patience(nanoseconds: u64) -> Duration {
@@ -29,13 +31,13 @@ fn patience(nanoseconds: u64) -> Duration {
 }
 
 /// # Safety
-/// The pointer is null, or to a handle that is not freed meanwhile.
+/// The pointer must be null, or point to a handle that is not freed meanwhile.
 unsafe fn shared<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, Failure> {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it.
     unsafe { pointer.as_ref() }.ok_or_else(|| Failure::null(name))
 }
 
-/// Connects to the pool at a socket (null: the user's own), to pass buffers by reference.
+/// Connects to the pool at a socket (null: the user's default pool), for passing buffers by reference.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_endpoint_connect(
     pool: *const c_char,
@@ -43,7 +45,7 @@ unsafe extern "C" fn unrack_endpoint_connect(
     error: *mut *mut Failure,
 ) -> Status {
     let connect = || {
-        // SAFETY: null or a text, as the header says; so for all below.
+        // SAFETY: null or a text, as the header requires; this applies to all texts below.
         let pool = unsafe { border::socket(pool)? };
         Ok(Endpoint(unrack_lend::Endpoint::connect(pool)?))
     };
@@ -51,14 +53,14 @@ unsafe extern "C" fn unrack_endpoint_connect(
     unsafe { border::run(error, || border::give(endpoint, "endpoint", connect)) }
 }
 
-/// Null is left alone.
+/// Frees an endpoint. Null is ignored.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_endpoint_free(endpoint: *mut Endpoint) {
-    // SAFETY: as the header says.
+    // SAFETY: as the header requires.
     unsafe { border::free(endpoint) }
 }
 
-/// Listens for links under a name. They are accepted by a thread of the library: no peer waits for this program.
+/// Listens for links under a name. A thread of the library accepts them, so that no peer has to wait for this program.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_endpoint_listen(
     endpoint: *const Endpoint,
@@ -75,8 +77,8 @@ unsafe extern "C" fn unrack_endpoint_listen(
     unsafe { border::run(error, || border::give(listener, "listener", listen)) }
 }
 
-/// Opens a link to the listener of a name, which has `patience_ns` nanoseconds to accept it. It is of another endpoint:
-/// a process that has both ends has an endpoint for each.
+/// Opens a link to the listener of a name, which has `patience_ns` nanoseconds to accept it. The listener must belong
+/// to another endpoint; therefore a process that has the two ends of a link needs an endpoint for each.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_endpoint_open(
     endpoint: *const Endpoint,
@@ -94,8 +96,9 @@ unsafe extern "C" fn unrack_endpoint_open(
     unsafe { border::run(error, || border::give(link, "link", open)) }
 }
 
-/// A buffer that can be lent by any links of the endpoint, to readers that cannot write it. `writable`: by one link, once, and
-/// the peer may write it until it returns it. All peers that were lent such a buffer can write all of them.
+/// Takes a buffer that any links of the endpoint can lend to readers, which cannot write it. If `writable` is true,
+/// only one link can lend it, only once, and the peer may write it until the peer returns it. Note that each peer to
+/// which such a buffer was lent can write all writable buffers.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_endpoint_buffer(
     endpoint: *const Endpoint,
@@ -114,8 +117,8 @@ unsafe extern "C" fn unrack_endpoint_buffer(
     unsafe { border::run(error, || border::give(buffer, "buffer", take)) }
 }
 
-/// The next link, within `timeout_ns` nanoseconds; `UNRACK_NO_TIMEOUT` waits for ever, 0 looks once. Without one, `link` is
-/// null.
+/// Writes the next link to `link`; null if none comes within `timeout_ns` nanoseconds. `UNRACK_NO_TIMEOUT` waits
+/// without a limit, and 0 checks only once.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_listener_accept(
     listener: *const Listener,
@@ -134,23 +137,23 @@ unsafe extern "C" fn unrack_listener_accept(
     unsafe { border::run(error, accept) }
 }
 
-/// A descriptor that is readable when a link may be there, for `poll`, `epoll` or an event library. It is the listener's, and
-/// must be neither read nor closed. -1: there is no listener.
+/// Returns a descriptor that is readable when there may be a new link, for `poll`, `epoll` or an event library. It
+/// belongs to the listener, and must be neither read nor closed. -1: there is no listener.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_listener_descriptor(listener: *const Listener) -> c_int {
     // SAFETY: null or a listener.
     border::or(-1, || unsafe { listener.as_ref() }.map(|listener| listener.0.readable().as_raw_fd()))
 }
 
-/// Frees the name. Links that were accepted stay. Null is left alone.
+/// Frees the listener's name. Links that were accepted remain. Null is ignored.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_listener_free(listener: *mut Listener) {
     // SAFETY: as the header says.
     unsafe { border::free(listener) }
 }
 
-/// Leaves at `descriptor` a socket of the byte stream to the peer, which the caller closes. Its end says that the peer has
-/// freed its link and closed its descriptors, or is gone.
+/// Writes to `descriptor` a socket of the byte stream to the peer, which the caller must close. The stream ends when
+/// the peer has freed its link and closed its descriptors, or is gone.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_link_stream(
     link: *const Link,
@@ -168,22 +171,23 @@ unsafe extern "C" fn unrack_link_stream(
     unsafe { border::run(error, duplicate) }
 }
 
-/// The process at the other side, as the kernel knows it.
+/// Returns the process ID of the peer, as the kernel identified it.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_link_process(link: *const Link) -> u32 {
     // SAFETY: null or a link.
     border::or(0, || unsafe { link.as_ref() }.map(|link| link.0.peer().pid))
 }
 
-/// Number of buffers that are lent to the peer.
+/// Returns the number of buffers that are lent to the peer.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_link_lent(link: *const Link) -> usize {
     // SAFETY: null or a link.
     border::or(0, || unsafe { link.as_ref() }.map(|link| link.0.lent()))
 }
 
-/// Lends the peer a buffer, which is not to be written any more, and leaves at `reference` what it has to be told, over the
-/// stream. Each time that it is lent has to be received once.
+/// Lends a buffer to the peer; the buffer must not be written any more. Writes to `reference` a number, which the
+/// program has to send to the peer over the stream. The peer has to receive the buffer once for each time that it was
+/// lent.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_link_lend(
     link: *const Link,
@@ -203,8 +207,8 @@ unsafe extern "C" fn unrack_link_lend(
     unsafe { border::run(error, lend) }
 }
 
-/// Receives a buffer that the peer has lent, by its reference, which is good once. `writable`: the peer took it as such, and it may
-/// be written.
+/// Receives a buffer that the peer has lent, by its reference, which is valid only once. If `writable` is true, the
+/// peer must have taken the buffer as writable, and the receiver may write it.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_link_receive(
     link: *const Link,
@@ -227,36 +231,36 @@ unsafe extern "C" fn unrack_link_receive(
     unsafe { border::run(error, || border::give(loan, "loan", receive)) }
 }
 
-/// Ends the link. Loans stay, and buffers that the peer has. Null is left alone.
+/// Ends the link. Loans remain, and so do buffers that the peer holds. Null is ignored.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_link_free(link: *mut Link) {
     // SAFETY: as the header says.
     unsafe { border::free(link) }
 }
 
-/// The buffer's bytes, which begin at a cache line, and hold what was there before. To be written until it is lent, and read
-/// until it is freed.
+/// Returns the bytes of the buffer. They begin at a cache line, and at first they contain bytes of an earlier use. They
+/// may be written until the buffer is lent, and read until it is freed.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_buffer_bytes(buffer: *const Buffer) -> *mut u8 {
     // SAFETY: null or a buffer.
     border::or(std::ptr::null_mut(), || unsafe { buffer.as_ref() }.map(|buffer| buffer.0.as_ptr().as_ptr()))
 }
 
-/// Gives the buffer back, as soon as no peer has it. Null is left alone.
+/// Frees the buffer as soon as no peer holds it. Null is ignored.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_buffer_free(buffer: *mut Buffer) {
     // SAFETY: as the header says.
     unsafe { border::free(buffer) }
 }
 
-/// The loan's bytes, where its owner wrote them.
+/// Returns the bytes of the loan, in the memory to which their owner wrote them.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_loan_bytes(loan: *const Loan) -> *mut u8 {
     // SAFETY: null or a loan.
     border::or(std::ptr::null_mut(), || unsafe { loan.as_ref() }.map(|loan| loan.0.as_ptr().as_ptr()))
 }
 
-/// Returns the loan to its owner. Null is left alone.
+/// Returns the loan to its owner. Null is ignored.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_loan_free(loan: *mut Loan) {
     // SAFETY: as the header says.

@@ -3,11 +3,11 @@
 //! | module | idea |
 //! |---|---|
 //! | [`border`] | conversions at the C boundary: checked pointers in, error codes out, no panics |
-//! | [`error`] | an error's kind, cause and peer |
+//! | [`error`] | kind, cause and peer of an error |
 //! | [`client`] | connections and calls |
 //! | [`server`] | services, and the calls that their handlers see |
 //! | [`lend`] | buffers that are passed by reference without a call |
-//! | [`message`] | bytes that a peer may write while they are read |
+//! | [`message`] | copying bytes that a peer may write while they are read |
 
 mod border;
 mod client;

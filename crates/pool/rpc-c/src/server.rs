@@ -1,4 +1,4 @@
-//! Services and what their handlers see.
+//! Services, and the calls that their handlers see.
 
 use crate::border;
 use crate::error::{Failure, Status};
@@ -8,36 +8,37 @@ use std::ptr;
 use unrack_rpc::Status as RpcStatus;
 use unrack_rpc::server::{AnswerTooLong, Answered, Call, Options, Refusal, Serving};
 
-/// A service. One thread at a time may use it; its handlers run on threads of its own.
+/// A service. Only one thread at a time may use it. Its handlers run on threads of the library.
 pub(crate) struct Server(Stage);
 
 enum Stage {
     Building(unrack_rpc::Server),
     Serving(#[expect(dead_code, reason = "it serves until it is dropped")] Serving),
-    /// It could not be started.
+    /// The service could not be started.
     Over,
 }
 
-/// How a server serves. All zero is the default.
+/// Configuration of a server. If all fields are zero, it is the default.
 #[repr(C)]
 pub(crate) struct ServerOptions {
     /// `UNRACK_WAITING_ADAPTIVE`, `_SPIN` or `_SLEEP`.
     pub waiting: u32,
-    /// Threads that look for calls. 0: 1.
+    /// Number of threads that poll for calls. 0: 1.
     pub lanes: u32,
-    /// Threads that run handlers. 0: whoever finds a call runs it to its end.
+    /// Number of threads that run handlers. 0: the thread that finds a call runs it to its end.
     pub workers: u32,
 }
 
-/// A call that is being handled. It is gone when the handler returns.
+/// A call that is being handled. It is valid until the handler returns.
 pub(crate) struct Incoming {
     call: *mut Call<'static>,
-    /// What the handler asked for last was more than there is room for.
+    /// Set if the last answer that the handler requested was longer than there is room for.
     no_room: Option<AnswerTooLong>,
 }
 
-/// Runs a call: reads the request, writes the answer, returns 0; or refuses with a number from 1 to `UNRACK_REFUSALS`,
-/// which the client is told. Any other number says that it failed. It may run on several threads at a time.
+/// Runs a call: reads the request, writes the answer, and returns 0. To refuse the call, the handler returns a number
+/// from 1 to `UNRACK_REFUSALS`, which the client receives. Any other number means that the call failed. The handler may
+/// run on several threads at a time.
 pub(crate) type Handler = Option<unsafe extern "C" fn(context: *mut c_void, incoming: *mut Incoming) -> i32>;
 
 /// Memory of messages that is kept mapped.
@@ -45,17 +46,17 @@ pub(crate) struct Kept(
     #[expect(dead_code, reason = "it is kept until it is dropped")] unrack_rpc::server::Kept,
 );
 
-/// Numbers that a handler may refuse with: 1 up to this.
+/// Largest number with which a handler may refuse a call; the smallest is 1.
 #[allow(unreachable_pub, reason = "the header has it")]
 pub const REFUSALS: i32 = 3839;
 const _: () = assert!(REFUSALS == (RpcStatus::LAST - RpcStatus::SERVICE) as i32);
 
-/// What a handler is called with.
+/// Pointer that a handler is called with.
 pub(crate) struct Context(pub *mut c_void);
 
-// SAFETY: the header says that handlers run on other threads, several at a time, with this pointer.
+// SAFETY: the header states that handlers run on other threads, several at a time, with this pointer.
 unsafe impl Send for Context {}
-// SAFETY: the header says that handlers run on several threads at a time, with this pointer.
+// SAFETY: the header states that handlers run on several threads at a time, with this pointer.
 unsafe impl Sync for Context {}
 
 impl Context {
@@ -69,14 +70,14 @@ impl Incoming {
         Incoming { call: ptr::from_mut(call).cast(), no_room: None }
     }
 
-    /// How a handler ended that returned this number.
+    /// Returns the result of a handler that returned this number.
     pub(crate) fn answered(&self, number: i32) -> Answered {
         answered(number, self.no_room)
     }
 }
 
 impl Server {
-    /// Adds something before the service is started.
+    /// Adds a method to a service that is not started yet. Fails if the service was started.
     pub(crate) fn add(
         &mut self,
         add: impl FnOnce(unrack_rpc::Server) -> unrack_rpc::Server,
@@ -114,7 +115,7 @@ impl ServerOptions {
     }
 }
 
-/// A service that has a name and no methods yet.
+/// Makes a service that has a name and no methods yet.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_server_new(
     name: *const c_char,
@@ -123,7 +124,7 @@ unsafe extern "C" fn unrack_server_new(
     error: *mut *mut Failure,
 ) -> Status {
     let make = || {
-        // SAFETY: null or a text, as the header says; so for all below.
+        // SAFETY: null or a text, as the header requires; this applies to all texts below.
         let name = unsafe { border::text(name, "name")? };
         // SAFETY: null or options.
         let options = unsafe { options.as_ref() }.map_or(Ok(Options::default()), ServerOptions::options)?;
@@ -133,8 +134,8 @@ unsafe extern "C" fn unrack_server_new(
     unsafe { border::run(error, || border::give(server, "server", make)) }
 }
 
-/// Adds a method before the service is started. `context` is handed to the handler as it is, and must be good until
-/// the server is freed.
+/// Adds a method to a service that is not started yet. `context` is passed to the handler unchanged, and must be valid
+/// until the server is freed.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_server_method(
     server: *mut Server,
@@ -150,7 +151,7 @@ unsafe extern "C" fn unrack_server_method(
         let context = Context(context);
         let handle = move |call: &mut Call<'_>| {
             let mut incoming = Incoming::from_call(call);
-            // SAFETY: a handler and its context, good as long as the server, as the header says.
+            // SAFETY: the handler and its context are valid as long as the server, as the header requires.
             let number = unsafe { handler(context.get(), &mut incoming) };
             incoming.answered(number)
         };
@@ -160,9 +161,9 @@ unsafe extern "C" fn unrack_server_method(
     unsafe { border::run(error, add) }
 }
 
-/// Registers with the pool at a socket (null: the user's own), and serves until the server is freed. If `pool` is
-/// `tcp://host:port`, it listens there, for clients that share no memory. A server that could not be started can only be
-/// freed.
+/// Registers with the pool at a socket (null: the user's default pool), and serves until the server is freed. If `pool`
+/// is `tcp://host:port`, the server listens there for clients that share no memory. A server that could not be started
+/// can only be freed.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_server_start(
     server: *mut Server,
@@ -187,20 +188,20 @@ unsafe extern "C" fn unrack_server_start(
     unsafe { border::run(error, start) }
 }
 
-/// Ends the service with all its connections, after the handlers that run: so no handler may do it. Null is left
-/// alone.
+/// Ends the service with all its connections, after the running handlers have returned. Therefore no handler may call
+/// this. Null is ignored.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_server_free(server: *mut Server) {
-    // SAFETY: as the header says.
+    // SAFETY: as the header requires.
     unsafe { border::free(server) }
 }
 
-/// The request's bytes. The answer is going to be in their place: what is still needed must be read before the answer is
-/// written. `bytes` may be null.
+/// Returns the bytes of the request. Because the answer overwrites them, the handler must read everything that it needs
+/// before it writes the answer. `bytes` may be null.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_incoming_request(incoming: *const Incoming, bytes: *mut usize) -> *const u8 {
     border::or(ptr::null(), || {
-        // SAFETY: null, or what a handler was given and did not return from.
+        // SAFETY: null, or the call of a handler that has not returned.
         let call = unsafe { incoming.as_ref()?.call.as_ref()? };
         // SAFETY: null or a place to write to.
         if let Some(bytes) = unsafe { bytes.as_mut() } {
@@ -210,21 +211,21 @@ unsafe extern "C" fn unrack_incoming_request(incoming: *const Incoming, bytes: *
     })
 }
 
-/// How many bytes the answer may have.
+/// Returns the largest number of bytes that the answer may have.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_incoming_room(incoming: *const Incoming) -> usize {
-    // SAFETY: null, or what a handler was given and did not return from.
+    // SAFETY: null, or the call of a handler that has not returned.
     border::or(0, || unsafe { incoming.as_ref()?.call.as_ref() }.map(Call::room))
 }
 
-/// Makes the answer `bytes` long, and gives its bytes to be written. Null if the client has no room for it: the client
-/// is then told so when the handler returns. A handler that never asks answers with nothing.
+/// Makes the answer `bytes` long, and returns its bytes, to be written. Returns null if the client has no room for it;
+/// then the client receives that error when the handler returns. If a handler never calls this, the answer is empty.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_incoming_answer(incoming: *mut Incoming, bytes: usize) -> *mut u8 {
     border::or(ptr::null_mut(), || {
-        // SAFETY: null, or what a handler was given, that no other thread uses, and that it did not return from.
+        // SAFETY: null, or the call of a handler that has not returned, which no other thread uses.
         let incoming = unsafe { incoming.as_mut()? };
-        // SAFETY: the call is there until the handler returns, and nobody else has it.
+        // SAFETY: the call exists until the handler returns, and no other code uses it.
         let call = unsafe { incoming.call.as_mut()? };
         match call.answer(bytes) {
             Ok(mut answer) => {
@@ -239,34 +240,35 @@ unsafe extern "C" fn unrack_incoming_answer(incoming: *mut Incoming, bytes: usiz
     })
 }
 
-/// The process that calls, as the kernel knows it.
+/// Returns the process ID of the caller, as the kernel identified it.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_incoming_process(incoming: *const Incoming) -> u32 {
-    // SAFETY: null, or what a handler was given and did not return from.
+    // SAFETY: null, or the call of a handler that has not returned.
     border::or(0, || unsafe { incoming.as_ref()?.call.as_ref() }.map(|call| call.peer().pid))
 }
 
-/// The user whose process calls, as the kernel knows it.
+/// Returns the user ID of the caller, as the kernel identified it.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_incoming_user(incoming: *const Incoming) -> u32 {
-    // SAFETY: null, or what a handler was given and did not return from.
+    // SAFETY: null, or the call of a handler that has not returned.
     border::or(u32::MAX, || unsafe { incoming.as_ref()?.call.as_ref() }.map(|call| call.peer().uid))
 }
 
-/// Keeps the memory of a call's messages mapped beyond the handler's return, until what this gives is freed by
-/// `unrack_kept_free`. The bytes in it are of later calls by then, or whatever the client writes. Null: it cannot.
+/// Keeps the memory of a call's messages mapped after the handler's return, until the result is freed by
+/// `unrack_kept_free`. By then, the bytes belong to later calls, or are whatever the client writes. Returns null if the
+/// memory cannot be kept.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_incoming_keep(incoming: *const Incoming) -> *mut Kept {
     border::or(ptr::null_mut(), || {
-        // SAFETY: null, or what a handler was given and did not return from.
+        // SAFETY: null, or the call of a handler that has not returned.
         let call = unsafe { incoming.as_ref()?.call.as_ref()? };
         Some(Box::into_raw(Box::new(Kept(call.keep_memory()))))
     })
 }
 
-/// Lets go of it. Null is left alone.
+/// Ends the keeping of a call's memory. Null is ignored.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_kept_free(kept: *mut Kept) {
-    // SAFETY: as the header says.
+    // SAFETY: as the header requires.
     unsafe { border::free(kept) }
 }

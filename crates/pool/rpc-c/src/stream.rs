@@ -1,4 +1,4 @@
-//! Answers in parts: asked for by clients, written by services.
+//! Answers in parts, which clients request and services write.
 
 use crate::border;
 use crate::client::{Call, NO_TIMEOUT};
@@ -12,9 +12,10 @@ use unrack_rpc::Error;
 use unrack_rpc::client::Stream as Parts;
 use unrack_rpc::server::{Call as Handled, PartSource as Writes, Refusal};
 
-/// An answer in parts that is under way. One thread at a time may use it. It may be freed at any time, and after its client.
+/// An answer in parts that is in flight. Only one thread at a time may use it. It may be freed at any time, also after
+/// its client.
 pub(crate) struct Stream {
-    // Before the client, which it borrows from.
+    // Declared before the client, because it borrows from the client and must be dropped first.
     parts: Parts<'static>,
     _client: Arc<unrack_rpc::Client>,
 }
@@ -25,8 +26,8 @@ impl Stream {
     }
 }
 
-/// Sends the request, for an answer in parts of up to the call's room each, of which `ahead` are asked for in advance. The
-/// call is over then.
+/// Sends the request, for an answer in parts. Each part may be as long as the call's room, and `ahead` parts are
+/// requested in advance. The call is then over.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_call_stream(
     call: *mut Call,
@@ -44,8 +45,8 @@ unsafe extern "C" fn unrack_call_stream(
     unsafe { border::run(error, || border::give(stream, "stream", open)) }
 }
 
-/// Waits for the next part, and leaves at `part` and `bytes` where it is, until the next one is asked for; null after the
-/// last. How long it waits at most the client's deadline says.
+/// Waits for the next part, and writes its address to `part` and its length to `bytes`. The part is valid until the
+/// next one is requested. After the last part, the address is null. The client's deadline limits the wait.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_stream_next(
     stream: *mut Stream,
@@ -53,12 +54,13 @@ unsafe extern "C" fn unrack_stream_next(
     bytes: *mut usize,
     error: *mut *mut Failure,
 ) -> Status {
-    // SAFETY: as the header says.
+    // SAFETY: as the header requires.
     unsafe { next_part(stream, NO_TIMEOUT, part, bytes, error) }
 }
 
-/// As `unrack_stream_next`, for at most `timeout_ns` nanoseconds. A stream whose next part has not come by then
-/// (`UNRACK_STATUS_DEADLINE`) goes on: ask again. `UNRACK_NO_TIMEOUT` waits as long as the client's own deadline says.
+/// Like `unrack_stream_next`, but waits for at most `timeout_ns` nanoseconds. If the next part has not come by then,
+/// fails with `UNRACK_STATUS_DEADLINE`; the stream remains valid, so call it again. With `UNRACK_NO_TIMEOUT`, the
+/// client's deadline applies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_stream_next_within(
     stream: *mut Stream,
@@ -67,12 +69,12 @@ unsafe extern "C" fn unrack_stream_next_within(
     bytes: *mut usize,
     error: *mut *mut Failure,
 ) -> Status {
-    // SAFETY: as the header says.
+    // SAFETY: as the header requires.
     unsafe { next_part(stream, timeout_ns, part, bytes, error) }
 }
 
 /// # Safety
-/// As the header says of the functions above.
+/// As the header requires of the callers of the two functions above.
 unsafe fn next_part(
     stream: *mut Stream,
     timeout_ns: u64,
@@ -102,35 +104,35 @@ unsafe fn next_part(
     unsafe { border::run(error, next) }
 }
 
-/// Tells the service that no more parts are wanted, if there are. Null is left alone.
+/// Frees the stream. If there are more parts, informs the service that the client does not want them. Null is ignored.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_stream_free(stream: *mut Stream) {
     // SAFETY: as the header says.
     unsafe { border::free(stream) }
 }
 
-/// Begins an answer in parts: reads the request, leaves at `stream` what it is to be known by, and returns 0; or refuses, as
-/// a handler does.
+/// Begins an answer in parts: reads the request, writes to `stream` a pointer that identifies the answer, and returns
+/// 0. To refuse, it returns a number as a handler does.
 pub(crate) type Opener = Option<
     unsafe extern "C" fn(context: *mut c_void, incoming: *mut Incoming, stream: *mut *mut c_void) -> i32,
 >;
-/// Writes the next part of an answer. Returns `UNRACK_MORE` if another follows, 0 if it is the last, or refuses, as a handler
-/// does. It runs once at a time for each answer.
+/// Writes the next part of an answer. Returns `UNRACK_MORE` if another part follows, and 0 if this is the last. To
+/// refuse, it returns a number as a handler does. For each answer, it runs on only one thread at a time.
 pub(crate) type Source = Option<unsafe extern "C" fn(stream: *mut c_void, incoming: *mut Incoming) -> i32>;
-/// The answer is over: all of it was written, nobody wants more, or the client is gone.
+/// Ends an answer in parts, because it is completely written, the client wants no more parts, or the client is gone.
 pub(crate) type Closer = Option<unsafe extern "C" fn(stream: *mut c_void)>;
 
-/// Another part follows.
+/// Result of an `unrack_source` if another part follows.
 #[allow(unreachable_pub, reason = "the header has it")]
 pub const MORE: i32 = 4096;
 
-/// An answer that is under way, for the service.
+/// An answer in parts that is in flight, on the service's side.
 struct Opened {
     stream: *mut c_void,
     close: Closer,
 }
 
-// SAFETY: the header says that its functions run on other threads, one at a time for each answer.
+// SAFETY: the header states that these functions run on other threads, one at a time for each answer.
 unsafe impl Send for Opened {}
 
 impl Opened {
@@ -142,14 +144,15 @@ impl Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         if let Some(close) = self.close {
-            // SAFETY: as the header says; it is over.
+            // SAFETY: as the header requires; the answer is over.
             unsafe { close(self.stream) };
         }
     }
 }
 
-/// Adds a method that is answered in parts, before the service is started: `open` begins an answer, `next` writes each part,
-/// the first of them when `open` has returned, and `close` (which may be null) is told when it is over.
+/// Adds a method with answers in parts to a service that is not started yet. `open` begins an answer. `next` writes
+/// each part; it is called for the first part as soon as `open` has returned. `close`, which may be null, is called
+/// when the answer is over.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_server_stream(
     server: *mut Server,
@@ -169,13 +172,14 @@ unsafe extern "C" fn unrack_server_stream(
         let begin = move |call: &mut Handled<'_>| -> Result<Writes, Refusal> {
             let mut incoming = Incoming::from_call(call);
             let mut stream = ptr::null_mut();
-            // SAFETY: functions and their context, good as long as the server, as the header says.
+            // SAFETY: the functions and their context are valid as long as the server, as the header requires.
             let number = unsafe { open(context.get(), &mut incoming, &mut stream) };
             incoming.answered(number)?;
             let opened = Opened { stream, close };
             Ok(Box::new(move |call| {
                 let mut incoming = Incoming::from_call(call);
-                // SAFETY: what `open` left and its functions, good until `close` was told, as the header says.
+                // SAFETY: the stream that `open` wrote and its functions are valid until `close` is called, as the
+                // header requires.
                 let number = unsafe { next(opened.stream(), &mut incoming) };
                 let more = number == MORE;
                 incoming.answered(if more { 0 } else { number }).map(|()| more)

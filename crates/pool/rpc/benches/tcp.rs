@@ -1,8 +1,7 @@
-//! Cost of encryption for a call over TCP: round trips plain and encrypted, over loopback, one at a time and with
-//! a window.
+//! Cost of encryption for a call over TCP: plain and encrypted round trips over loopback, one at a time and with a
+//! window.
 //!
-//! Both sides are in this process, each with threads of its own. The keys are in a folder that is removed
-//! afterwards.
+//! Client and server run in this process, in separate threads. The keys are in a folder that is removed afterwards.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -39,7 +38,7 @@ fn main() {
     }
 }
 
-/// Starts this program again, with a key that trusts itself.
+/// Starts this program again with a folder of keys, in which the key trusts itself.
 fn with_keys() {
     let folder = std::env::temp_dir().join(format!("unrack-bench-keys-{}", std::process::id()));
     let own = Keys::make(&folder).expect("a folder for keys").fingerprint();
@@ -50,7 +49,7 @@ fn with_keys() {
     assert!(done.expect("it starts").success());
 }
 
-/// Returns the round trip of one call at a time in us (p50), and calls per second with a window.
+/// Returns the median round trip of one call at a time in us, and the number of calls per second with a window.
 fn measure(scheme: &str, bytes: usize) -> (f64, f64) {
     let serving = Server::new("echo", server::Options::default())
         .method("echo", |call| {

@@ -1,14 +1,15 @@
-//! Cost of reading a message once: copies and words through a [`View`], beside plain loads, which a peer could change
-//! between a check and a use.
+//! Cost of reading a message only once: copies and words through a [`View`], compared with plain loads, which would let
+//! a peer change the bytes between a check and a use.
 //!
-//! Ways take turns, a batch each, so that both see the same machine; the median of the batches is shown.
+//! The two ways of reading take turns, one batch each, so that the load of the machine affects them equally. The median
+//! of the batches is shown.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use unrack_rpc::view::View;
 
 const SIZES: [usize; 5] = [64, 512, 4 << 10, 64 << 10, 2 << 20];
-/// Time of one batch.
+/// Duration of one batch.
 const BATCH: Duration = Duration::from_millis(5);
 const BATCHES: usize = 41;
 
@@ -20,9 +21,9 @@ fn main() {
     );
     for bytes in SIZES {
         let message = vec![0x5au64; bytes / 8];
-        // SAFETY: the message outlives the view, and nobody writes to it.
+        // SAFETY: the message outlives the view, and no thread writes to it.
         let view = unsafe { View::new(message.as_ptr().cast(), bytes) };
-        // SAFETY: as for the view; this is the peer that keeps to the protocol.
+        // SAFETY: as for the view; here this process is the trusted peer.
         let slice = unsafe { view.as_slice_of_trusted_peer() };
         let (mut here, mut there) = (vec![0; bytes], vec![0; bytes]);
         let [copy, plain_copy] =
@@ -47,7 +48,7 @@ fn main() {
     }
 }
 
-/// Returns the median time of each way in ns.
+/// Returns the median time of one run of each way, in ns.
 fn medians(mut ways: [&mut dyn FnMut(); 2]) -> [f64; 2] {
     let mut times = [Vec::new(), Vec::new()];
     for _ in 0..BATCHES {
@@ -61,7 +62,7 @@ fn medians(mut ways: [&mut dyn FnMut(); 2]) -> [f64; 2] {
     })
 }
 
-/// Runs a way for a batch, and returns the time of one run in ns.
+/// Runs a way repeatedly for the duration of a batch, and returns the time of one run in ns.
 fn batch(way: &mut dyn FnMut()) -> f64 {
     let (began, mut runs) = (Instant::now(), 0u64);
     while began.elapsed() < BATCH {

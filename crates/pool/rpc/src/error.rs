@@ -4,10 +4,10 @@ use crate::queue::entry::{MOST_BYTES, Status};
 use std::time::Duration;
 use unrack_pool::wire::{Cause, Denied, PeerProcess};
 
-/// Reason why a call has no answer. Each names the peer, where there is one.
+/// Reason why a call has no answer. Each error names the peer, if there is one.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The pool: no manager, no such service, no memory, a service that refused.
+    /// The pool failed the request: it has no manager, no such service or no memory, or the service refused.
     #[error(transparent)]
     Pool(#[from] unrack_pool::Error),
     #[error(
@@ -28,7 +28,7 @@ pub enum Error {
         "all {slots} calls that {peer} takes at a time are under way: wait for one, or use a smaller window"
     )]
     Exhausted { peer: String, slots: usize },
-    /// No answer came in time. `stopped`: the peer announces that it sleeps, and could not be woken.
+    /// No answer came in time. `stopped` is true if the peer announces that it sleeps but could not be woken.
     #[error(
         "{peer} did not answer within {after:?}{}",
         if *stopped { ": it cannot be woken, since it is stopped or has no processor" } else { "" }
@@ -36,7 +36,7 @@ pub enum Error {
     Deadline { peer: String, after: Duration, stopped: bool },
     #[error("{peer} {cause}")]
     Gone { peer: String, cause: Cause },
-    /// The connection over TCP was lost: calls under way may or may not have run.
+    /// The connection over TCP was lost, so that each call in flight may or may not have run.
     #[error("the connection to {peer} is lost: {why}")]
     Lost { peer: String, why: String },
     #[error("{peer} has no method of this name")]
@@ -63,7 +63,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the error that an answer's status means.
+    /// Returns the error that the status of an answer means.
     pub(crate) fn of_status(peer: &PeerProcess, status: Status, length: u32, room: usize) -> Error {
         let peer = peer.to_string();
         match status {
@@ -71,14 +71,15 @@ impl Error {
             Status::TOO_LONG => Error::NoRoom { peer, needed: length as usize, room },
             Status::FAILED => Error::Failed { peer },
             Status::BUSY => Error::Busy { peer, held_mib: length },
-            // The status arrives before the news that the server has given the connection up.
+            // The server gives up the connection after a bad buffer, but this status arrives before that news.
             Status::BAD_BUFFER => Error::Gone { peer, cause: Cause::CannotMap },
             status if status.0 >= Status::SERVICE => Error::Refused { peer, status },
             status => Error::Protocol { peer, status },
         }
     }
 
-    /// Returns whether the same call may well succeed on a new connection.
+    /// Returns whether the same call may succeed on a new connection, because only the server or the connection is
+    /// gone.
     pub fn is_gone(&self) -> bool {
         matches!(
             self,

@@ -1,25 +1,25 @@
-//! Greetings that client and server exchange before the first call.
+//! Greetings that a client and a server exchange before the first call.
 //!
-//! The version comes first, so that any two releases can tell why they cannot talk to each other. The rest is
-//! untrusted input, like everything from the other side.
+//! The version comes first, so that the two sides can name their versions in the error message even if their releases
+//! differ. The rest of a greeting is untrusted input, like everything that a peer sends.
 
-/// Version of the protocol, raised with any change of the layout of queues and entries.
+/// Version of the protocol, which is raised with any change of the layout of queues and entries.
 pub(crate) const VERSION: u16 = 1;
 
 const MAGIC: [u8; 6] = *b"urrpc\0";
 
-/// Greeting of either side: the client's says which version it speaks and the lines of its queues, the server's
-/// the same.
+/// Greeting of the client or of the server: it states the sender's version of the protocol and the number of lines of
+/// its queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Greeting {
     pub version: u16,
-    /// Number of lines of each queue, equal to the number of calls at a time. Both sides derive it from the area,
-    /// and must agree.
+    /// Number of lines in each queue, which equals the number of calls that may be in flight. Each side derives it from
+    /// the size of the queue area, and the two numbers must agree.
     pub lines: u16,
 }
 
 impl Greeting {
-    /// Makes the greeting of this version for queues of this many lines.
+    /// Makes a greeting of this version for queues of this many lines.
     pub(crate) fn new(lines: usize) -> Greeting {
         Greeting { version: VERSION, lines: lines as u16 }
     }
@@ -33,7 +33,8 @@ impl Greeting {
         bytes
     }
 
-    /// Parses a greeting. One of another version may have more or fewer bytes after the version.
+    /// Parses a greeting; `None` if the bytes are not one. A greeting of another version may have more or fewer bytes
+    /// after the version.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Greeting> {
         let rest = bytes.strip_prefix(&MAGIC)?;
         let (version, rest) = rest.split_first_chunk::<2>()?;

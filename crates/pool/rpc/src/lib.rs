@@ -1,7 +1,8 @@
 //! Calls by reference over shared memory (HydraRPC, USENIX ATC 2024).
 //!
-//! A request is written where the server reads it, an answer where the client reads it. Nothing is copied or encoded,
-//! and the kernel is called only to wake a thread.
+//! The client writes a request into memory from which the server reads it, and the server writes the answer into memory
+//! from which the client reads it. Therefore no message is copied or encoded, and the kernel is called only to wake a
+//! thread.
 //!
 //! ```no_run
 //! use unrack_rpc::{Client, Server, client, server};
@@ -24,20 +25,21 @@
 //! # }
 //! ```
 //!
-//! The user's own pool, which `unrack pool serve` serves by default, is at [`unrack_pool::socket::default_socket`].
+//! `unrack pool serve` serves the user's pool by default, at the socket [`unrack_pool::socket::default_socket`].
 //!
 //! | module | idea |
 //! |---|---|
 //! | [`client`], [`server`] | the two sides of a call |
-//! | [`view`] | messages in place |
-//! | [`wait`] | polling, then sleeping |
-//! | [`ends`] | a pair of queues: slots, generations, one answer for each entry |
-//! | [`queue`] | entries with arrival flags, in lines with one writer |
+//! | [`view`] | reading and writing messages in place |
+//! | [`wait`] | waiting: polling first, then sleeping |
+//! | [`ends`] | the two ends of a pair of queues: slots, generations, one answer for each entry |
+//! | [`queue`] | entries with arrival flags, in cache lines with one writer |
 //! | [`listing`] | services of a pool, and the clients connected to them |
 //! | [`tcp`] | calls over TCP, where no memory is shared |
 //!
-//! Whatever a peer writes is untrusted input. A client can spoil only its own calls; a server can spoil only those of
-//! its clients. Deadlines, tasks and errors: `docs/rpc.md`.
+//! A process treats everything that its peer writes as untrusted input. A malicious client can spoil only its own
+//! calls, and a malicious server only the calls of its clients. Deadlines, tasks and errors are described in
+//! `docs/rpc.md`.
 
 pub mod client;
 pub mod ends;

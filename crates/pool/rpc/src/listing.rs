@@ -20,23 +20,23 @@ pub struct ListedService {
     pub connections: Vec<ListedConnection>,
 }
 
-/// A client of a service, with a pair of queues.
+/// A client that is connected to a service by a pair of queues.
 #[derive(Debug, Serialize)]
 pub struct ListedConnection {
     pub client: Option<PeerProcess>,
-    /// False if the server has not accepted it yet.
+    /// False if the server has not accepted the connection yet.
     pub open: bool,
     /// Offset of the queues in the pool.
     pub queues_offset: u64,
-    /// Number of calls that may be under way at a time.
+    /// Number of calls that may be in flight at a time.
     pub slots: usize,
 }
 
 impl ServiceListing {
-    /// Asks the manager of the pool for the list.
+    /// Requests the list from the manager of the pool.
     ///
     /// # Errors
-    /// If the manager of the pool is gone.
+    /// If the manager is gone.
     pub fn read(pool: &Client) -> Result<ServiceListing, Error> {
         Ok(ServiceListing::from_listed(&pool.list()?))
     }

@@ -1,14 +1,14 @@
-//! Numbers of methods, from their names.
+//! Numbers of methods, computed from their names.
 
 use unrack_basis::fnv_1a_32;
 
-/// Number of a method: the hash of its name (FNV-1a, 32 bits). A server with two names of one number does not
-/// start.
+/// Number of a method: the 32-bit FNV-1a hash of its name. A server refuses to start if two of its methods have the
+/// same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Method(pub u32);
 
 impl Method {
-    /// Computes the number of a name, also at compile time: `const GET: Method = Method::named("kv.get");`
+    /// Computes the number of a name, also at compile time, for example `const GET: Method = Method::named("kv.get");`.
     pub const fn named(name: &str) -> Method {
         Method(fnv_1a_32(name.as_bytes()))
     }

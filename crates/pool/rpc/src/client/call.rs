@@ -1,4 +1,4 @@
-//! A call: its request, its answer, blocking or as a future.
+//! A call: its request and its answer, blocking or as a future.
 
 use super::calls::Calls;
 use super::connection::Connection;
@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// A request that is being written, in the memory where the server will read it. Dropping it makes no call.
+/// A request that is being written, in the memory from which the server will read it. Dropping it makes no call.
 #[must_use = "a request does nothing until it is called, started or sent"]
 pub struct Request<'c> {
     slot: Slot<'c>,
@@ -25,13 +25,13 @@ pub struct Request<'c> {
     room: usize,
 }
 
-// SAFETY: only this request uses the buffer, and any thread may.
+// SAFETY: only this request uses the buffer, and any thread may use it.
 unsafe impl Send for Request<'_> {}
-// SAFETY: a shared reference only tells where the buffer is.
+// SAFETY: a shared reference exposes nothing but the address of the buffer.
 unsafe impl Sync for Request<'_> {}
-// SAFETY: only this answer uses the buffer, and any thread may.
+// SAFETY: only this answer uses the buffer, and any thread may use it.
 unsafe impl Send for Response<'_> {}
-// SAFETY: a shared reference gives views only, which copy what is read.
+// SAFETY: a shared reference exposes only views, which copy the bytes that are read.
 unsafe impl Sync for Response<'_> {}
 
 impl<'c> Request<'c> {
@@ -60,32 +60,32 @@ impl<'c> Request<'c> {
         Ok(Request { slot, base, length, room })
     }
 
-    /// Returns the bytes to write. At first they hold bytes of an earlier call.
+    /// Returns the bytes of the request, to be written. At first they contain bytes of an earlier call.
     #[inline(always)]
     pub fn body(&mut self) -> ViewMut<'_> {
         // SAFETY: the buffer is at least as long, and belongs to this request.
         unsafe { ViewMut::new(self.base.as_ptr(), self.length) }
     }
 
-    /// Sets how long this call may take from now, whatever deadline the connection has: including the wait for
-    /// room and for the answer, blocking or not.
+    /// Sets how long this call may take from now, regardless of the connection's deadline. The time includes the wait
+    /// for room and for the answer, whether the wait blocks or not.
     pub fn set_deadline(&mut self, longest: Duration) {
         self.slot.set_deadline(longest);
     }
 
-    /// Makes the call, and waits for the answer.
+    /// Makes the call and waits for the answer.
     ///
     /// # Errors
-    /// The server's error, that it is gone, or that the deadline is over.
+    /// The server's error, or an error if the server is gone or the deadline is over.
     #[inline(always)]
     pub fn call(self, method: impl Into<Method>) -> Result<Response<'c>, Error> {
         self.start(method)?.wait()
     }
 
-    /// Makes the call, and leaves the answer for later: [`Pending::wait`], or `.await`.
+    /// Makes the call without waiting for the answer, which [`Pending::wait`] or `.await` returns later.
     ///
     /// # Errors
-    /// If the window has no room until the deadline.
+    /// If the window still has no room at the deadline.
     #[inline(always)]
     pub fn start(mut self, method: impl Into<Method>) -> Result<Pending<'c>, Error> {
         self.slot.post(Kind::Call, method.into().0, (self.length, self.room))?;
@@ -103,30 +103,30 @@ impl<'c> Request<'c> {
         }
     }
 
-    /// Makes the call as [`call`](Request::call) does, without blocking the thread while it waits for room in the
-    /// window or the answer.
+    /// Makes the call as [`call`](Request::call) does, but does not block the thread while it waits for room in the
+    /// window or for the answer.
     ///
     /// # Errors
-    /// As [`call`](Request::call).
+    /// As for [`call`](Request::call).
     pub async fn call_async(mut self, method: impl Into<Method>) -> Result<Response<'c>, Error> {
         let (method, bytes) = (method.into().0, (self.length, self.room));
         std::future::poll_fn(|context| self.slot.poll_post(context, method, bytes)).await?;
         Pending { slot: Some(self.slot) }.await
     }
 
-    /// Makes the call without waiting for an answer.
+    /// Makes a one-way call: the server runs it, but the caller receives no answer.
     ///
     /// # Errors
-    /// If the queue has no room until the deadline.
+    /// If the queue still has no room at the deadline.
     pub fn send(mut self, method: impl Into<Method>) -> Result<(), Error> {
         self.slot.post(Kind::OneWay, method.into().0, (self.length, self.room))
     }
 
-    /// Makes the call for an answer in parts of up to the request's room each, of which `ahead` are asked for in
-    /// advance.
+    /// Makes the call for an answer in parts. Each part may be as long as the request's room for the answer, and
+    /// `ahead` parts are requested in advance.
     ///
     /// # Errors
-    /// As [`call`](Request::call).
+    /// As for [`call`](Request::call).
     pub fn stream(self, method: impl Into<Method>, ahead: usize) -> Result<Stream<'c>, Error> {
         Stream::open(self.slot, method.into(), (self.length, self.room), ahead)
     }
@@ -135,7 +135,7 @@ impl<'c> Request<'c> {
 /// A call that is under way. Dropping it cancels the call: the answer is discarded.
 #[must_use = "a call that is dropped is cancelled: wait for its answer"]
 pub struct Pending<'c> {
-    /// Slot of the call, until it is answered.
+    /// Slot of the call, until the call is answered.
     slot: Option<Slot<'c>>,
 }
 
@@ -143,25 +143,25 @@ impl<'c> Pending<'c> {
     /// Waits for the answer.
     ///
     /// # Errors
-    /// As [`Request::call`].
+    /// As for [`Request::call`].
     #[inline(always)]
     pub fn wait(mut self) -> Result<Response<'c>, Error> {
         self.take().collect().map(Response::new)
     }
 
-    /// Waits for the answer for at most `longest`, whatever deadline the connection has. Then the call is
-    /// cancelled.
+    /// Waits for the answer for at most `longest`, regardless of the connection's deadline. If no answer has come by
+    /// then, the call is cancelled.
     ///
     /// # Errors
-    /// As [`Request::call`].
+    /// As for [`Request::call`].
     pub fn wait_for(mut self, longest: Duration) -> Result<Response<'c>, Error> {
         self.take().collect_within(longest).map(Response::new)
     }
 
-    /// Waits for the answer for at most `longest`. A call without an answer by then is still under way.
+    /// Waits for the answer for at most `longest`. If no answer has come by then, the call remains in flight.
     ///
     /// # Errors
-    /// As [`Request::call`]; the call itself if there is no answer yet.
+    /// As for [`Request::call`]; returns the call itself if there is no answer yet.
     pub fn try_wait_for(mut self, longest: Duration) -> Result<Result<Response<'c>, Error>, Pending<'c>> {
         let slot = self.take();
         match slot.wait_for(longest) {
@@ -173,7 +173,7 @@ impl<'c> Pending<'c> {
     /// Returns the answer if it has come.
     ///
     /// # Errors
-    /// As [`Request::call`]; the call itself if there is no answer yet.
+    /// As for [`Request::call`]; returns the call itself if there is no answer yet.
     pub fn try_wait(mut self) -> Result<Result<Response<'c>, Error>, Pending<'c>> {
         let slot = self.take();
         if !slot.connection.shared.is_here() {
@@ -225,7 +225,7 @@ impl<'c> Future for Pending<'c> {
     }
 }
 
-/// An answer, in the memory where the server wrote it. Dropping it makes its buffer available again.
+/// An answer, in the memory to which the server wrote it. Dropping it makes its buffer available again.
 pub struct Response<'c> {
     _slot: Slot<'c>,
     base: NonNull<u8>,
@@ -241,8 +241,7 @@ impl<'c> Response<'c> {
     /// Returns the bytes that the server wrote.
     #[inline(always)]
     pub fn body(&self) -> View<'_> {
-        // SAFETY: the buffer is at least as long, which was checked when the answer came, and belongs to this
-        // answer.
+        // SAFETY: the buffer belongs to this answer and is at least this long, which was checked when the answer came.
         unsafe { View::new(self.base.as_ptr(), self.length) }
     }
 }

@@ -1,4 +1,4 @@
-//! Calls that threads of a process have under way, behind one lock: slots, buffers, waiting tasks.
+//! The calls that all threads of a process have in flight, behind one lock: slots, buffers and waiting tasks.
 
 use super::road::Buffers;
 use super::window::Limit;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use unrack_pool::arena::Buffer;
 use unrack_pool::cache_control::{AnyMemory, LINE};
 
-/// Bytes of the largest buffer that is kept for the next request.
+/// Size of the largest buffer that is kept for the next request, in bytes.
 const MOST_KEPT: u64 = 64 * 1024;
 
 impl ends::CallerBuffer for Buffer {
@@ -32,26 +32,27 @@ impl ends::CallerBuffer for Buffer {
     }
 }
 
-/// Calls under way over a pair of queues.
+/// The calls in flight over a pair of queues.
 pub(super) struct Calls {
     pub caller: Caller<AnyMemory, Buffer>,
     buffers: Buffers,
-    /// Buffer that was given back last, if it is small: mostly the next request has the same size.
+    /// Small buffer that was given back last. It is kept because the next request mostly has the same size.
     last: Option<Buffer>,
-    /// True if a request was sent, and the server may have gone to sleep before.
+    /// True if a request was sent but the server was not rung since; the server may have gone to sleep without seeing
+    /// the request.
     pub unrung: bool,
     /// Task that waits for the answer of each slot.
     wakers: Vec<Option<Waker>>,
-    /// Deadline of the call of each slot and the time until it, if the call has its own deadline or a task awaits
-    /// it.
+    /// Deadline of each slot's call and the time until it. It is set if the call has a separate deadline or if a task
+    /// awaits the call.
     deadlines: Vec<Option<(Instant, Duration)>>,
-    /// Tasks whose answers came, to be woken when the calls are no longer locked.
+    /// Tasks to be woken when the lock on the calls is released, because their answers came.
     pub woken: Vec<Waker>,
-    /// Earliest deadline of a task.
+    /// Earliest deadline of all tasks.
     pub alarm: Option<Instant>,
-    /// Number of threads and tasks that wait for a slot, or for room to send.
+    /// Number of threads and tasks that wait for a slot or for room to send.
     pub seekers: usize,
-    /// Tasks that wait for a slot, or for room to send.
+    /// Tasks that wait for a slot or for room to send.
     seeking: Vec<Waker>,
 }
 
@@ -73,7 +74,7 @@ impl Calls {
         }
     }
 
-    /// Reserves a free slot and a buffer of a size that was used lately; `None` if one of them is lacking.
+    /// Reserves a free slot and a buffer of a size that was used recently; `None` if either is not available.
     #[inline(always)]
     pub(super) fn reserve_kept(&mut self, bytes: usize) -> Option<(u16, NonNull<u8>)> {
         if self.caller.free_slots() == 0 {
@@ -86,7 +87,7 @@ impl Calls {
         self.give_slot(buffer)
     }
 
-    /// Reserves a slot and a buffer, if a slot is free.
+    /// Reserves a slot and allocates a buffer; returns `None` if no slot is free.
     pub(super) fn reserve(&mut self, bytes: usize) -> Result<Option<(u16, NonNull<u8>)>, Error> {
         if bytes > MOST_BYTES {
             return Err(Error::TooLong { asked: bytes });
@@ -113,10 +114,10 @@ impl Calls {
         }
     }
 
-    /// Sends the request of a slot, if the queue has room for it, and the window, in which it then counts.
+    /// Sends the request of a slot if the queue and the window have room for it. The call then counts in the window.
     ///
     /// # Errors
-    /// If there is no room: nothing was sent.
+    /// If there is no room; then nothing was sent.
     #[inline(always)]
     pub(super) fn post(
         &mut self,
@@ -140,10 +141,10 @@ impl Calls {
         self.caller.is_answered(slot).then_some(())
     }
 
-    /// Takes the answers that have come, up to the one of slot `mine`. Returns whether any belongs to other
-    /// callers, which have to be woken. Later answers are left to their own callers: a caller that took all of
-    /// them would send its next requests only then, and it and the server would alternate instead of working in
-    /// parallel.
+    /// Takes the answers that have come, up to the answer of slot `mine`. Returns whether any of them belongs to
+    /// another caller, which has to be woken. Answers after that of `mine` are left to their own callers. A caller that
+    /// took all of them would send its next requests only afterwards, so that it and the server would work in turns
+    /// instead of in parallel.
     #[inline(always)]
     pub(super) fn take_answers(&mut self, mine: u16) -> bool {
         let mut others = false;
@@ -166,19 +167,20 @@ impl Calls {
         others
     }
 
-    /// Returns whether a thread or task waits for a slot, or for room to send.
+    /// Returns whether a thread or a task waits for a slot or for room to send.
     #[inline(always)]
     pub(super) fn is_room_sought(&self) -> bool {
         self.seekers > 0
     }
 
-    /// Notes that there may be room: tasks that wait for it will be woken when the calls are no longer locked.
+    /// Records that there may be room: the tasks that wait for it will be woken when the lock on the calls is released.
     pub(super) fn tell_of_room(&mut self) {
         self.seekers -= self.seeking.len();
         self.woken.append(&mut self.seeking);
     }
 
-    /// Has a task woken when there may be room, or at its deadline. Returns whether the alarm is now earlier.
+    /// Registers a task to be woken when there may be room, or at its deadline. Returns whether the earliest deadline
+    /// has become earlier.
     pub(super) fn seek_room(&mut self, waker: &Waker, deadline: Option<Instant>) -> bool {
         if !self.seeking.iter().any(|seeking| seeking.will_wake(waker)) {
             self.seeking.push(waker.clone());
@@ -187,7 +189,7 @@ impl Calls {
         self.set_alarm(deadline)
     }
 
-    /// Releases the slot of a call that its caller is done with.
+    /// Releases the slot of a call that its caller no longer uses.
     #[inline(always)]
     pub(super) fn release(&mut self, slot: u16) {
         self.wakers[usize::from(slot)] = None;
@@ -202,8 +204,8 @@ impl Calls {
         self.buffers.free(buffer);
     }
 
-    /// Returns when the call of a slot is given up: at its own deadline, or else `after` the first time this was
-    /// asked.
+    /// Returns when the call of a slot is given up. If the call has no deadline yet, it is set to `after` from now, and
+    /// later queries return the same time.
     pub(super) fn deadline(&mut self, slot: u16, after: Option<Duration>) -> Option<Instant> {
         let deadline = &mut self.deadlines[usize::from(slot)];
         if deadline.is_none() {
@@ -212,7 +214,7 @@ impl Calls {
         deadline.map(|(at, _)| at)
     }
 
-    /// Gives the call of a slot a deadline of its own.
+    /// Sets a deadline for the call of this slot alone.
     pub(super) fn set_deadline(&mut self, slot: u16, after: Duration) {
         self.deadlines[usize::from(slot)] = Some((Instant::now() + after, after));
     }
@@ -222,7 +224,8 @@ impl Calls {
         self.deadlines[usize::from(slot)]
     }
 
-    /// Has a task woken when a slot is answered, or at its deadline. Returns whether the alarm is now earlier.
+    /// Registers a task to be woken when a slot is answered, or at its deadline. Returns whether the earliest deadline
+    /// has become earlier.
     pub(super) fn register(&mut self, slot: u16, waker: &Waker, deadline: Option<Instant>) -> bool {
         let waiting = &mut self.wakers[usize::from(slot)];
         if !waiting.as_ref().is_some_and(|waiting| waiting.will_wake(waker)) {
@@ -244,12 +247,12 @@ impl Calls {
         earlier
     }
 
-    /// Returns whether any task waits.
+    /// Returns whether any task is waiting.
     pub(super) fn anybody_registered(&self) -> bool {
         !self.seeking.is_empty() || self.wakers.iter().any(Option::is_some)
     }
 
-    /// Takes all waiting tasks: each checks for itself why it is woken.
+    /// Takes the wakers of all waiting tasks. Each task checks for itself why it was woken.
     pub(super) fn take_wakers(&mut self) -> Vec<Waker> {
         self.alarm = None;
         self.seekers -= self.seeking.len();
@@ -257,7 +260,7 @@ impl Calls {
     }
 }
 
-/// Returns whether a buffer has the size, or not much more, that a request of `bytes` bytes is given.
+/// Returns whether a buffer is large enough for a request of `bytes` bytes, and not much larger.
 #[inline(always)]
 fn fits(buffer: &Buffer, bytes: u64) -> bool {
     let capacity = buffer.capacity();

@@ -1,4 +1,4 @@
-//! Connection of a client: what its calls share.
+//! Connection of a client: the state that its calls share.
 
 use super::options::Options;
 use super::reactor::Reactor;
@@ -9,11 +9,11 @@ use crate::queue::entry::MOST_CONNECTIONS;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Connection to a service, one of those that use the same queues.
+/// Connection to a service. Several connections may use the same queues.
 pub(super) struct Connection {
     pub shared: Arc<Shared>,
     pub reactor: Arc<Reactor>,
-    /// Number by which the server knows it.
+    /// Number by which the server identifies the connection.
     pub number: u16,
     pub window: Limit,
 }
@@ -27,7 +27,7 @@ impl Connection {
         Ok(Connection { shared, reactor, number: 0, window })
     }
 
-    /// Returns another connection over the same queues, with a window of its own.
+    /// Returns another connection with this number, which uses the same queues but has a separate window.
     pub(super) fn with_number(&self, number: u16) -> Connection {
         Connection {
             shared: self.shared.clone(),

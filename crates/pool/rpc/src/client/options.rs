@@ -7,16 +7,16 @@ use std::time::Duration;
 /// Configuration of a client.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Trade-off while waiting for answers.
+    /// How a client waits for answers: by polling, by sleeping, or adaptively.
     pub waiting: Waiting,
-    /// Number of calls beyond one that a connection has under way.
+    /// Number of calls, in addition to the one that is waited for, that a connection may have in flight.
     pub window: Window,
     /// Longest time that a call may take. `None`: as long as the server lives.
     pub deadline: Option<Duration>,
-    /// Time without an answer after which a call is sent again. The server runs it only once.
+    /// Time without an answer after which the client sends a call again. The server runs the call only once.
     pub resend: Option<Duration>,
-    /// Longest time that the service may take to accept the connection; over TCP, also the time to try again when
-    /// it broke.
+    /// Longest time that the service may take to accept the connection. Over TCP, also how long the client tries to
+    /// reconnect after the connection broke.
     pub patience: Duration,
 }
 

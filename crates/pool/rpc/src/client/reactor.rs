@@ -1,7 +1,7 @@
-//! Thread that waits for answers on behalf of tasks, which do not block.
+//! Thread that waits for answers on behalf of tasks, which must not block.
 //!
-//! It needs only the wakers of an executor, so calls can be awaited under any. It starts with the first call that
-//! is awaited and not yet answered, and sleeps on the same bell as blocking threads.
+//! The thread only needs the wakers of an executor, so calls can be awaited under any executor. It starts when a task
+//! first awaits a call that is not yet answered, and it sleeps on the same bell as blocking threads.
 
 use super::shared::{Ended, NOBODY, Shared};
 use crate::error::Error;
@@ -20,9 +20,9 @@ pub(super) struct Reactor {
 #[derive(Default)]
 struct State {
     stop: AtomicBool,
-    /// Number of changes that the thread has to look at.
+    /// Number of changes that the thread has to notice.
     changed: AtomicU64,
-    /// True while no task waits, and the thread sleeps.
+    /// True while no task waits and the thread sleeps.
     idle: Mutex<bool>,
     wanted: Condvar,
 }
@@ -38,8 +38,8 @@ impl Reactor {
         }
     }
 
-    /// Makes sure that the thread runs after a task has registered. `earlier`: the task's deadline is before all
-    /// others.
+    /// Ensures that the thread runs after a task has registered. `earlier` is true if the task's deadline is before
+    /// that of all other tasks.
     pub(super) fn attend(&self, earlier: bool) -> Result<(), Error> {
         if self.thread.get().is_none() {
             self.start()?;
@@ -69,7 +69,7 @@ impl Reactor {
 impl Drop for Reactor {
     fn drop(&mut self) {
         if !self.shared.is_here() {
-            // The thread is the parent's.
+            // The thread runs in the parent process, so a child cannot join it.
             return std::mem::forget(self.thread.take());
         }
         if let Some(thread) = self.thread.take() {
@@ -78,7 +78,7 @@ impl Drop for Reactor {
             self.state.wanted.notify_one();
             self.state.changed.fetch_add(1, Ordering::SeqCst);
             self.shared.ring_own();
-            // A waker may have dropped the last client on this very thread.
+            // A waker may have dropped the last client on this very thread, which cannot join itself.
             if thread.thread().id() != std::thread::current().id() {
                 let _ = thread.join();
             }
@@ -97,8 +97,8 @@ fn run(shared: &Shared, state: &State) {
             sleep(shared, state);
             continue;
         }
-        // Threads that take answers pass them on; this thread polls until no task waits, or something else is to
-        // be done.
+        // Any thread that takes answers wakes the tasks concerned. This thread therefore only has to poll until no task
+        // waits, or until it has to stop or to use another deadline.
         let waited = shared.wait_until(NOBODY, alarm, |calls| {
             let other = state.changed.load(Ordering::SeqCst) != changed || state.stop.load(Ordering::SeqCst);
             (other || !calls.anybody_registered()).then_some(())
@@ -107,14 +107,15 @@ fn run(shared: &Shared, state: &State) {
             let wakers = shared.calls().take_wakers();
             wakers.into_iter().for_each(std::task::Waker::wake);
             if matches!(ended, Ended::Gone(_)) {
-                // Nothing more comes: tasks that ask from now on see that for themselves.
+                // No more answers come. Tasks that register from now on check for themselves whether the server is
+                // gone.
                 sleep(shared, state);
             }
         }
     }
 }
 
-/// Sleeps until a task registers.
+/// Sleeps until a task registers or the thread has to stop.
 fn sleep(shared: &Shared, state: &State) {
     let mut idle = state.idle.lock().unwrap_or_else(PoisonError::into_inner);
     *idle = true;

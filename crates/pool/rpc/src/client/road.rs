@@ -1,5 +1,5 @@
-//! Transport of calls and source of their buffers: a pool, or TCP. A client knows which once it is connected; later a
-//! predictable branch selects it.
+//! Transport of calls and source of their buffers: a pool, or TCP. A client selects its transport when it connects;
+//! later each operation takes a predictable branch.
 
 use crate::ends::{Caller, Layout};
 use crate::error::Error;
@@ -31,7 +31,7 @@ pub(super) enum Buffers {
     Heap { heap: Heap, peer: String },
 }
 
-/// A new connection, before any call.
+/// A new connection before its first call.
 pub(super) struct Connected {
     pub road: Road,
     pub caller: Caller<AnyMemory, Buffer>,
@@ -39,7 +39,7 @@ pub(super) struct Connected {
 }
 
 impl Connected {
-    /// Connects to a service at the first of several places where it is: a pool, or a TCP address.
+    /// Connects to a service at the first of several places at which it is reachable: pools or TCP addresses.
     pub(super) fn to(places: &Path, service: &str, patience: Duration) -> Result<Connected, Error> {
         let listed =
             places.to_str().filter(|text| [",tcp://", ",tls://"].iter().any(|next| text.contains(next)));
@@ -82,7 +82,7 @@ impl Connected {
         let arena = Arena::new(&pool);
         arena.share_with(&channel, Access::Write)?;
         let area = channel.queue_base().as_ptr();
-        // SAFETY: the area is mapped as long as the channel, which is dropped after the caller.
+        // SAFETY: the area stays mapped as long as the channel, which is dropped after the caller.
         let caller = unsafe { Caller::new(pool.memory().clone(), area, layout) };
         Ok(Connected { road: Road::Pool { channel, pool }, caller, buffers: Buffers::Arena(arena.cache()) })
     }
@@ -91,14 +91,14 @@ impl Connected {
         let (link, heap) = Link::connect(address, service, patience)?;
         let peer = link.peer().to_string();
         let (area, layout) = (link.local().area(), link.local().layout());
-        // SAFETY: the area exists as long as the link, which is dropped after the caller, and was zero.
+        // SAFETY: the area exists as long as the link, which is dropped after the caller, and it was zero.
         let caller = unsafe { Caller::new(AnyMemory::Coherent(Coherent), area, layout) };
         Ok(Connected { road: Road::Tcp(link), caller, buffers: Buffers::Heap { heap, peer } })
     }
 }
 
-/// Returns whether an error says that the service is not at a place, so that it may be at another: no memory is shared
-/// with it there.
+/// Returns whether an error means that the service is not reachable at this place, so that the client may try the next
+/// place.
 fn is_elsewhere(error: &Error) -> bool {
     use unrack_pool::Error as PoolError;
     use unrack_pool::wire::Denied;
@@ -113,7 +113,7 @@ fn is_elsewhere(error: &Error) -> bool {
 }
 
 impl Road {
-    /// Returns the server.
+    /// Returns the server's process.
     pub(super) fn peer(&self) -> &PeerProcess {
         match self {
             Road::Pool { channel, .. } => channel.peer(),
@@ -121,7 +121,7 @@ impl Road {
         }
     }
 
-    /// Returns why the server is gone, or `None`.
+    /// Returns why the server is gone, or `None` if it is not.
     #[inline(always)]
     pub(super) fn gone(&self) -> Option<Cause> {
         match self {
@@ -139,7 +139,7 @@ impl Road {
         }
     }
 
-    /// Returns whether the thread that takes requests may be asleep.
+    /// Returns whether the server's thread that takes requests may be asleep.
     #[inline(always)]
     pub(super) fn is_seen_asleep(&self) -> bool {
         match self {
@@ -148,7 +148,8 @@ impl Road {
         }
     }
 
-    /// Wakes the thread that takes requests. Returns false if it announces a sleep and cannot be woken.
+    /// Wakes the server's thread that takes requests. Returns false if the thread announces a sleep but cannot be
+    /// woken.
     pub(super) fn ring(&self) -> bool {
         match self {
             Road::Pool { channel, .. } => channel.peer_bell().ring(),
@@ -159,7 +160,8 @@ impl Road {
         }
     }
 
-    /// Returns whether the server rings when there are answers. One on another host needs doorbells.
+    /// Returns whether the server rings this client's bell when it has written answers. A server on another host can do
+    /// so only if the hosts have doorbells.
     pub(super) fn rings(&self) -> bool {
         match self {
             Road::Pool { channel, .. } => channel.rings(),
@@ -172,7 +174,7 @@ impl Road {
         matches!(self, Road::Pool { channel, .. } if channel.peer().is_far())
     }
 
-    /// Returns the channel to a server on another host that can be woken.
+    /// Returns the channel to the server if the server is on another host and can be woken there; otherwise `None`.
     pub(super) fn far_that_rings(&self) -> Option<&Channel> {
         match self {
             Road::Pool { channel, .. } if channel.peer().is_far() && channel.rings() => Some(channel),
@@ -180,7 +182,7 @@ impl Road {
         }
     }
 
-    /// Returns the way of pausing between two looks for answers.
+    /// Returns how to pause between two polls for answers.
     pub(super) fn pause(&self) -> Pause {
         match self {
             Road::Pool { channel, pool } => Pause::new(pool.pool().mode, !channel.peer().is_far()),
@@ -188,7 +190,7 @@ impl Road {
         }
     }
 
-    /// Returns the bell to sleep on until answers come.
+    /// Returns the bell on which a thread sleeps until answers come.
     pub(super) fn bell(&self) -> &Bell {
         match self {
             Road::Pool { pool, .. } => pool.bell(BELL),
@@ -196,12 +198,12 @@ impl Road {
         }
     }
 
-    /// Returns a view of bytes that the server granted for reading.
+    /// Returns a view of bytes that the server granted for reading; `None` if the range is not granted.
     #[inline]
     pub(super) fn lent(&self, offset: u64, bytes: usize) -> Option<View<'_>> {
         let Road::Pool { channel, pool } = self else { return None };
         let base = channel.resolve(offset, bytes as u64, Access::Read)?;
-        // SAFETY: all of it is granted, hence mapped until the channel is dropped, and this host only reads it.
+        // SAFETY: the whole range is granted, hence mapped until the channel is dropped, and this host only reads it.
         unsafe {
             pool.memory().refresh(base.as_ptr(), bytes);
             Some(View::new(base.as_ptr(), bytes))
@@ -210,7 +212,7 @@ impl Road {
 }
 
 impl Buffers {
-    /// Takes a buffer of a size that was used lately, if there is one.
+    /// Takes a buffer of this size if the arena kept one that was freed recently.
     #[inline(always)]
     pub(super) fn take_kept(&mut self, bytes: u64) -> Option<Buffer> {
         match self {
@@ -247,8 +249,8 @@ fn no_buffer(no: &NoBuffer, peer: &str, bytes: u64) -> Error {
     }
 }
 
-/// Returns the error of a refused connection. A refusal because of the version has a form that older and newer
-/// releases understand.
+/// Returns the error of a refused connection. A refusal because of the version has a form that older and newer releases
+/// understand.
 fn refused(error: unrack_pool::Error, service: &str) -> Error {
     use unrack_pool::wire::Denied;
     match error {

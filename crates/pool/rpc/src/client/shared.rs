@@ -1,7 +1,8 @@
-//! Pair of queues that the threads of a process share, and waiting for answers.
+//! A pair of queues that the threads of a process share, and waiting for answers.
 //!
-//! A waiting thread takes answers for all, so none depends on another thread being awake. While polling, each
-//! thread looks for itself; [`sleepers`](super::sleepers) says how they sleep.
+//! A waiting thread takes the answers of all threads from the queue, so that no thread depends on another one being
+//! awake. While polling, each thread polls the queue for itself; [`sleepers`](super::sleepers) describes how threads
+//! sleep.
 
 use super::calls::Calls;
 use super::options::Options;
@@ -25,11 +26,12 @@ use unrack_pool::process::Maker;
 use unrack_pool::wire::{Cause, PeerProcess};
 use unrack_pool::{Bell, LOST_RING};
 
-/// Time to poll for an answer even if it was in vain lately: the time that a server takes which has to be woken.
-/// For if both sides slept at each call, neither would find out that polling is faster.
+/// Time for which a thread polls for an answer even if polling was in vain recently: the response time of a server that
+/// has to be woken. Without this minimum, client and server could both sleep at each call and never find out that
+/// polling is faster.
 const SHORT: Duration = Duration::from_micros(50);
 
-/// Connection of a process to a service, which its threads share.
+/// Connection of a process to a service, which the threads of the process share.
 pub(super) struct Shared {
     maker: Maker,
     calls: Lock<Calls>,
@@ -38,22 +40,22 @@ pub(super) struct Shared {
     pause: Pause,
     options: Options,
     slots: usize,
-    /// True if the server announced a sleep, and could not be woken, when it was last rung for.
+    /// True if the server announced a sleep but could not be woken when it was last rung.
     unheard: AtomicBool,
-    // Dropped in this order: the buffers before the memory they are in.
+    // Fields are dropped in this order, so the buffers are dropped before the memory that contains them.
     road: Road,
 }
 
-/// Time to sleep before a server that could not be woken is rung for again, at first and at most.
+/// Shortest and longest time to sleep before a server that could not be woken is rung again.
 const RING_AGAIN: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
 
-/// Address of a message, and its bytes.
+/// Address of a message and its length in bytes.
 pub(super) type Message = (NonNull<u8>, usize);
 
-/// Number that is no slot's.
+/// Number that belongs to no slot.
 pub(super) const NOBODY: u16 = u16::MAX;
 
-/// Reason why waiting ended in vain.
+/// Reason why waiting ended without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
     TimeOver,
@@ -85,58 +87,58 @@ impl Shared {
         &self.options
     }
 
-    /// Returns whether this process made the connection, and no parent of it: what is locked in another may stay so for ever,
-    /// and its answers are the parent's.
+    /// Returns whether this process, and not a parent of it, made the connection. In a child process made by `fork`, a
+    /// lock may stay locked for ever, and the answers belong to the parent.
     #[inline(always)]
     pub(super) fn is_here(&self) -> bool {
         self.maker.is_here()
     }
 
-    /// Checks that this process made the connection.
+    /// Fails unless this process made the connection.
     pub(super) fn check(&self) -> Result<(), Error> {
         Ok(self.maker.check()?)
     }
 
-    /// Returns the server.
+    /// Returns the server's process.
     pub(super) fn peer(&self) -> &PeerProcess {
         self.road.peer()
     }
 
-    /// Returns whether the server can lend memory.
+    /// Returns whether the server can lend memory to this client.
     pub(super) fn shares_memory(&self) -> bool {
         matches!(self.road, Road::Pool { .. })
     }
 
-    /// Returns a view of bytes that the server lends.
+    /// Returns a view of bytes that the server lends; `None` if it does not lend them.
     #[inline]
     pub(super) fn lent(&self, offset: u64, bytes: usize) -> Option<View<'_>> {
         self.maker.check().ok()?;
         self.road.lent(offset, bytes)
     }
 
-    /// Returns the number of calls that the queues take at a time.
+    /// Returns the number of calls that may be in flight in the queues at a time.
     pub(super) fn slots(&self) -> usize {
         self.slots
     }
 
-    /// Returns why the server is gone, or `None`.
+    /// Returns why the server is gone, or `None` if it is not.
     pub(super) fn gone(&self) -> Option<Cause> {
         self.road.gone()
     }
 
-    /// Locks the calls.
+    /// Locks the state of the calls in flight.
     #[inline(always)]
     pub(super) fn calls(&self) -> Guard<'_, Calls> {
         self.calls.lock()
     }
 
-    /// Returns whether the answer of a slot is there.
+    /// Takes the answers that have come, and returns whether the answer of this slot is among them or came before.
     pub(super) fn glance(&self, slot: u16) -> bool {
         self.find(slot, Place::Beside, &mut |calls: &mut Calls| calls.answered(slot)).is_some()
     }
 
-    /// Tells the server that no more parts are wanted, if there is room for the message. If not, the stream ends
-    /// when its slot is used again.
+    /// Requests that the server end a stream, if the queue has room for this message. Otherwise the server ends the
+    /// stream when the slot on which it was opened is used again.
     pub(super) fn close_stream(&self, connection: u16, opener: u16) {
         if !self.is_here() {
             return;
@@ -150,8 +152,9 @@ impl Shared {
         self.ring();
     }
 
-    /// Sends the request of a slot, and rings if the server is seen asleep. A server that is just going to sleep
-    /// is rung for when the answer is waited for; if nobody waits, it looks once more by itself.
+    /// Sends the request of a slot, and rings the server if it is seen asleep. A server that is just about to sleep may
+    /// miss the request: the client rings it when it waits for the answer. If no thread waits, the server polls once
+    /// more by itself.
     #[inline(never)]
     pub(super) fn post(
         &self,
@@ -172,22 +175,23 @@ impl Shared {
         Ok(())
     }
 
-    /// Repeats the request of a waiting slot.
+    /// Repeats the request of a slot that waits for its answer.
     pub(super) fn post_again(&self, slot: u16) {
-        // If there is no room for it, calls under way will be answered first.
+        // If the queue has no room, the repetition can be skipped, because calls in flight must be answered first.
         let _ = self.calls().caller.post_again(slot);
         self.ring();
     }
 
-    /// Rings for requests that a server may have missed while going to sleep, before waiting for their answers.
+    /// Rings the server before the caller waits for answers, because the server may have missed requests while it went
+    /// to sleep.
     pub(super) fn ring_after_all(&self) {
         if std::mem::take(&mut self.calls().unrung) {
             self.ring();
         }
     }
 
-    /// Wakes the server if it sleeps, as there is something to find. One that was killed or stopped may announce
-    /// a sleep for ever: then waiting threads ring again, now and then.
+    /// Wakes the server if it sleeps, because there are requests for it. A server that was killed or stopped may
+    /// announce a sleep for ever; in this case, waiting threads ring again from time to time.
     #[cold]
     fn ring(&self) {
         let heard = match self.road.far_that_rings() {
@@ -200,7 +204,7 @@ impl Shared {
         }
     }
 
-    /// Reserves a slot with a buffer, if both are at hand.
+    /// Reserves a slot with a buffer if both are available without allocation.
     #[inline(never)]
     pub(super) fn reserve(&self, bytes: usize) -> Option<(u16, NonNull<u8>)> {
         if !self.is_here() {
@@ -209,7 +213,7 @@ impl Shared {
         self.calls().reserve_kept(bytes)
     }
 
-    /// Reserves a slot with a newly allocated buffer, or waits for a slot.
+    /// Reserves a slot with a newly allocated buffer; waits if no slot is free.
     #[cold]
     pub(super) fn reserve_later(
         &self,
@@ -217,7 +221,8 @@ impl Shared {
         longest: Option<Duration>,
     ) -> Result<(u16, NonNull<u8>), Box<Error>> {
         self.check().map_err(Box::new)?;
-        // The lock ends with this statement: in the `match` it would be held until its end.
+        // This is a separate statement so that the lock ends with it; in the `match` it would be held until the end of
+        // the match.
         let reserved = self.calls().reserve(bytes);
         match reserved {
             Ok(Some(reserved)) => return Ok(reserved),
@@ -230,7 +235,7 @@ impl Shared {
         waited.map_err(|ended| self.no_slot(ended))?.map_err(Box::new)
     }
 
-    /// Returns the error if there is no slot.
+    /// Returns the error of a caller that got no slot.
     pub(super) fn no_slot(&self, ended: Ended) -> Error {
         match ended {
             Ended::TimeOver => Error::Exhausted { peer: self.peer().to_string(), slots: self.slots },
@@ -238,15 +243,15 @@ impl Shared {
         }
     }
 
-    /// Returns the answer of a slot, if it has come with success; the call no longer counts in the window.
+    /// Returns the answer of a slot if it has come with success. The call then no longer counts in the window.
     #[inline(never)]
     pub(super) fn collect(&self, slot: u16, window: Option<&Limit>) -> Option<Message> {
         if !self.is_here() {
             return None;
         }
         let mut calls = self.calls();
-        // Each look at the queue takes the line that the server is about to write away from it: none is made
-        // without need.
+        // Each poll of the queue takes the line that the server is about to write away from the server's cache.
+        // Therefore the queue is polled only if the answer has not been taken yet.
         if calls.answered(slot).is_none() && calls.take_answers(slot) {
             drop(calls);
             self.tell(Place::Beside);
@@ -258,7 +263,7 @@ impl Shared {
         Some((NonNull::new(base)?, answer.length as usize))
     }
 
-    /// Releases a slot whose caller is done with it.
+    /// Releases a slot that its caller no longer uses.
     #[inline(never)]
     pub(super) fn release(&self, slot: u16, window: Option<&Limit>) {
         if !self.is_here() {
@@ -269,7 +274,7 @@ impl Shared {
         self.leave(calls, window);
     }
 
-    /// Uncounts a call in its window, or one without a slot, and tells the callers that wait for room.
+    /// Removes a call from the count of its window, if it counts in one, and wakes the callers that wait for room.
     #[inline(always)]
     fn leave(&self, calls: Guard<'_, Calls>, window: Option<&Limit>) {
         if let Some(window) = window {
@@ -282,7 +287,7 @@ impl Shared {
         }
     }
 
-    /// Waits until `ready` finds room, which answers and released slots make.
+    /// Waits until `ready` finds room. Room appears when answers come or slots are released.
     pub(super) fn wait_for_room<T>(
         &self,
         deadline: Option<Instant>,
@@ -294,7 +299,7 @@ impl Shared {
         waited
     }
 
-    /// Tells the callers that wait for room that there may be some.
+    /// Wakes the callers that wait for room, because there may be some.
     #[cold]
     fn tell_of_room(&self) {
         self.calls().tell_of_room();
@@ -302,7 +307,7 @@ impl Shared {
         self.wake_tasks();
     }
 
-    /// Returns the error of a call whose waiting ended in vain. `after`: how long it waited.
+    /// Returns the error of a call whose waiting ended without an answer. `after` is the time that it waited.
     pub(super) fn error_of(&self, ended: Ended, after: Duration) -> Error {
         let peer = self.peer().to_string();
         match ended {
@@ -312,8 +317,8 @@ impl Shared {
         }
     }
 
-    /// Waits until `ready` finds something; it is called after answers were taken. Others need not be told of the
-    /// answer of `slot`.
+    /// Waits until `ready` returns a result; `ready` is called each time after answers were taken. Other threads are
+    /// not woken for the answer of `slot`, because this caller waits for it.
     #[inline(always)]
     pub(super) fn wait_until<T>(
         &self,
@@ -333,7 +338,7 @@ impl Shared {
         }
     }
 
-    /// Polls until `ready` finds something, a limit is reached, or the server is gone.
+    /// Polls until `ready` returns a result, a limit is reached, or the server is gone.
     #[inline(always)]
     fn look_within<T>(
         &self,
@@ -352,7 +357,7 @@ impl Shared {
                 found.is_some()
             },
             |moment| match awaited.get() {
-                // SAFETY: the queues are mapped as long as we exist.
+                // SAFETY: the queues are mapped as long as `self` exists.
                 Some(awaited) => unsafe { awaited.pause(self.pause, moment) },
                 None => self.pause.moment(moment),
             },
@@ -364,8 +369,8 @@ impl Shared {
         found
     }
 
-    /// Looks once. Returns what was found, and the entry to wait for if nothing was; neither if another thread is
-    /// looking.
+    /// Polls once. Returns the result, if there is one, and the next entry to wait for. Returns neither if another
+    /// thread is polling at the moment.
     #[inline(always)]
     fn look<T>(
         &self,
@@ -392,7 +397,8 @@ impl Shared {
     ) -> Result<T, Ended> {
         let (mut again, start) = (RING_AGAIN[0], Instant::now());
         loop {
-            // The news that the peer is gone comes after its last answer.
+            // This check comes before the search for answers, because the news that the peer is gone comes after its
+            // last answer. If the peer is gone here, the search therefore finds every answer that it sent.
             let gone = self.gone();
             if let Some(found) = self.find(slot, Place::Beside, &mut ready) {
                 self.learn_nap(start);
@@ -429,14 +435,16 @@ impl Shared {
         }
     }
 
-    /// Learns that an answer of a server on another host was found after a nap.
+    /// If an answer of a server on another host came soon after the thread began to sleep, records that polling would
+    /// have paid off.
     fn learn_nap(&self, start: Instant) {
         if self.road.is_far() && wait::came_soon(start.elapsed()) {
             self.patience.learn(true);
         }
     }
 
-    /// Sleeps once, unless `ready` finds something. `until_rung`: a server on another host is told, and rings.
+    /// Sleeps once, unless `ready` returns a result. If `until_rung` is true, the thread announces the sleep to a
+    /// server on another host, which then rings.
     fn sleep<T>(
         &self,
         slot: u16,
@@ -461,7 +469,7 @@ impl Shared {
         found
     }
 
-    /// Takes answers and calls `ready`. `place`: where the thread looks from.
+    /// Takes answers and then calls `ready`. `place` is where this thread looks from: on the bell or beside it.
     fn find<T>(&self, slot: u16, place: Place, ready: &mut impl FnMut(&mut Calls) -> Option<T>) -> Option<T> {
         let mut calls = self.calls();
         let others = calls.take_answers(slot);
@@ -473,7 +481,7 @@ impl Shared {
         found
     }
 
-    /// Tells waiting threads and tasks that answers were taken.
+    /// Wakes waiting threads and tasks, because their answers may have been taken.
     #[inline]
     fn tell(&self, place: Place) {
         self.sleepers.tell(self.bell(), place);
@@ -485,12 +493,13 @@ impl Shared {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// Wakes threads that sleep on the bell, to look at something that a thread of this process changed.
+    /// Wakes the threads that sleep on the bell, so that they see a change made by a thread of this process.
     pub(super) fn ring_own(&self) {
         self.sleepers.tell_all(self.bell());
     }
 
-    /// Returns the answer of an answered slot and its status, if it is an answer or a part of one.
+    /// Returns the bytes and the status of a slot's answer if the status is [`Status::DONE`] or [`Status::MORE`];
+    /// otherwise the error that the status means.
     pub(super) fn part(&self, slot: u16) -> Result<(Message, Status), Error> {
         let calls = self.calls();
         let answer = calls.caller.answer(slot).expect("it is answered");

@@ -1,10 +1,10 @@
 //! A slot of the queues: the state of a call, from writing its request to reading its answer.
 //!
-//! The steps of every call ([`Shared::reserve`], [`Shared::post`], [`Shared::collect`], [`Shared::release`]) are
-//! compiled once, here, and return what fits in registers. Rare steps are cold, and box their errors. If either
-//! were inlined with an [`Error`] in its result, that result would be in memory, stored in pieces and loaded as a
-//! whole: a load wider than the stores it reads waits until all earlier stores are globally visible, among them
-//! those of the request.
+//! The steps that every call takes ([`Shared::reserve`], [`Shared::post`], [`Shared::collect`], [`Shared::release`])
+//! are compiled once, here, and return values that fit in registers. Rare steps are marked cold and box their errors.
+//! If a step were inlined with an [`Error`] in its result, the result would be in memory, where it would be stored in
+//! pieces and loaded as a whole. Such a load is wider than the stores that it reads, so it would wait until all earlier
+//! stores are globally visible, among them the stores of the request.
 
 use super::connection::Connection;
 use super::shared::{Ended, Message, Shared};
@@ -17,20 +17,21 @@ use std::ptr::NonNull;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// A slot with its buffer, given back when it is dropped. Two words, which are passed in registers.
+/// A slot and its buffer, which are released when the slot is dropped. It consists of two words, so that it is passed
+/// in registers.
 pub(super) struct Slot<'c> {
     pub connection: &'c Connection,
-    /// The index, [`COUNTED`] and [`TIMED`].
+    /// The slot's index, combined with [`COUNTED`] and [`TIMED`].
     index: u64,
 }
 
 /// Flag of `Slot::index`: the call counts in the window.
 const COUNTED: u64 = 1 << 32;
-/// Flag of `Slot::index`: the call has a deadline of its own.
+/// Flag of `Slot::index`: the call has a separate deadline, which replaces the connection's.
 const TIMED: u64 = 1 << 33;
 
 impl<'c> Slot<'c> {
-    /// Reserves a slot; returns it and the address of its buffer.
+    /// Reserves a slot, and returns it with the address of its buffer.
     #[inline(always)]
     pub(super) fn reserve(
         connection: &'c Connection,
@@ -47,7 +48,7 @@ impl<'c> Slot<'c> {
         }
     }
 
-    /// Reserves a slot as [`reserve`](Slot::reserve) does, and waits for at most `longest`.
+    /// Reserves a slot as [`reserve`](Slot::reserve) does, but waits at most `longest` for a free one.
     pub(super) fn reserve_within(
         connection: &'c Connection,
         bytes: usize,
@@ -61,7 +62,7 @@ impl<'c> Slot<'c> {
         Ok((Slot { connection, index: u64::from(index) }, base))
     }
 
-    /// Reserves a slot as [`reserve`](Slot::reserve) does, without blocking the thread until one is free.
+    /// Reserves a slot as [`reserve`](Slot::reserve) does, but does not block the thread while no slot is free.
     pub(super) async fn reserve_async(
         connection: &'c Connection,
         bytes: usize,
@@ -102,8 +103,8 @@ impl<'c> Slot<'c> {
         self.index as u16
     }
 
-    /// Sends a request once there is room, and rings if the server sleeps. A call counts in the window; other requests
-    /// do not.
+    /// Sends a request as soon as there is room, and rings the server if it sleeps. A call counts in the window; other
+    /// kinds of requests do not.
     #[inline(always)]
     pub(super) fn post(&mut self, kind: Kind, method: u32, bytes: (usize, usize)) -> Result<(), Error> {
         let Connection { shared, window, number, .. } = self.connection;
@@ -126,7 +127,7 @@ impl<'c> Slot<'c> {
         Ok(())
     }
 
-    /// Sends the request of a call as [`post`](Slot::post) does, without blocking the thread.
+    /// Sends the request of a call as [`post`](Slot::post) does, but does not block the thread.
     pub(super) fn poll_post(
         &mut self,
         context: &mut Context<'_>,
@@ -159,28 +160,28 @@ impl<'c> Slot<'c> {
         }
     }
 
-    /// Gives the call a deadline of its own.
+    /// Sets a deadline for this call alone, which replaces the connection's deadline.
     pub(super) fn set_deadline(&mut self, longest: Duration) {
-        // In another process the call is refused when it is made.
+        // A child process after a fork must not lock the calls; there, the call is refused when it is made.
         if self.connection.shared.is_here() {
             self.connection.shared.calls().set_deadline(self.index(), longest);
             self.index |= TIMED;
         }
     }
 
-    /// Waits for the answer, whatever its status is.
+    /// Waits for the answer, and succeeds whatever its status is.
     pub(super) fn wait(&self) -> Result<(), Ended> {
         wait(&self.connection.shared, self.index)
     }
 
-    /// Waits for the answer for at most `longest`, whatever deadline the call has.
+    /// Waits for the answer for at most `longest`, regardless of the call's deadline.
     pub(super) fn wait_until(&self, longest: Duration) -> Result<(), Ended> {
         let shared = &*self.connection.shared;
         wait_until(shared, self.index(), Some(Instant::now() + longest), shared.options().resend)
     }
 
-    /// Waits for the answer for at most `longest`; returns `None` if it has not come by then and the call may
-    /// take longer.
+    /// Waits for the answer for at most `longest`. Returns `None` if the answer has not come by then and the call's
+    /// deadline is not over.
     pub(super) fn wait_for(&self, longest: Duration) -> Option<Result<(), Ended>> {
         let (shared, slot) = (&*self.connection.shared, self.index());
         if !shared.is_here() {
@@ -195,7 +196,7 @@ impl<'c> Slot<'c> {
         }
     }
 
-    /// Waits for the answer, and returns it.
+    /// Waits for the answer, and returns it with the slot.
     #[inline(always)]
     pub(super) fn collect(self) -> Result<(Slot<'c>, Message), Error> {
         let shared = &*self.connection.shared;
@@ -206,7 +207,7 @@ impl<'c> Slot<'c> {
         self.with(collected)
     }
 
-    /// Waits for the answer for at most `longest`, whatever deadline the call has, and returns it.
+    /// Waits for the answer for at most `longest`, regardless of the call's deadline, and returns it with the slot.
     pub(super) fn collect_within(self, longest: Duration) -> Result<(Slot<'c>, Message), Error> {
         let shared = &*self.connection.shared;
         let waited = self.wait_until(longest);
@@ -223,8 +224,7 @@ impl<'c> Slot<'c> {
         self.with(collected)
     }
 
-    /// Returns the slot of an answered call, which no longer counts in the window. Drops the slot of a failed
-    /// call.
+    /// Returns the slot of an answered call, which no longer counts in the window. Drops the slot of a failed call.
     #[inline(always)]
     fn with(mut self, collected: Result<Message, Box<Error>>) -> Result<(Slot<'c>, Message), Error> {
         match collected {
@@ -236,7 +236,7 @@ impl<'c> Slot<'c> {
         }
     }
 
-    /// Returns the window in which the call counts.
+    /// Returns the window if the call counts in it.
     #[inline(always)]
     fn window(&self) -> Option<&'c Limit> {
         (self.index & COUNTED != 0).then_some(&self.connection.window)
@@ -250,7 +250,7 @@ impl Drop for Slot<'_> {
     }
 }
 
-/// Waits until there is room to send a request.
+/// Sends the request of a slot that could not be sent at once: waits until there is room.
 #[cold]
 fn post_later(
     shared: &Shared,
@@ -268,13 +268,13 @@ fn post_later(
     Ok(())
 }
 
-/// Waits for an answer that was not there at the first look.
+/// Waits for an answer that had not come at the first poll.
 fn collect_later(shared: &Shared, index: u64, window: Option<&Limit>) -> Result<Message, Box<Error>> {
     let waited = wait(shared, index);
     finish(shared, index as u16, window, waited)
 }
 
-/// Waits for the answer, and repeats the request if there is none for long and that is configured.
+/// Waits for the answer. If `resend` is configured, repeats the request whenever no answer has come for that time.
 fn wait(shared: &Shared, index: u64) -> Result<(), Ended> {
     let (options, slot) = (shared.options(), index as u16);
     if !shared.is_here() {
@@ -305,7 +305,8 @@ fn wait_until(
     }
 }
 
-/// Returns when a call is given up: its own deadline, or the connection's, counted from now.
+/// Returns when a call is given up: at its own deadline if it has one, or else after the connection's deadline, counted
+/// from now.
 fn limit(shared: &Shared, index: u64) -> Option<Instant> {
     if index & TIMED != 0 {
         return shared.calls().given_up(index as u16).map(|(at, _)| at);

@@ -1,7 +1,8 @@
 //! Answers in parts.
 //!
-//! Each part answers an entry of its own, for which this side gave a buffer. So a stream needs no flow control
-//! beyond the one of calls: the server writes a part when it is asked for one.
+//! The server answers one request entry with each part, and the client provides the buffer with that entry. Therefore a
+//! stream needs no flow control in addition to that of calls: the server writes a part only when the client requests
+//! one.
 
 use super::slot::Slot;
 use crate::error::Error;
@@ -13,20 +14,20 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-/// Parts of an answer, in order. Dropping it tells the server that no more are wanted.
+/// The parts of an answer, in order. Dropping the stream informs the server that the client wants no more parts.
 pub struct Stream<'c> {
-    /// Slot on which it was opened, by which the server knows it. Kept until the end.
+    /// Slot on which the stream was opened, by which the server identifies it. It is kept until the stream ends.
     opener: u16,
-    /// Slots of the parts that were asked for, in order.
+    /// Slots of the parts that were requested, in order.
     asked: VecDeque<Slot<'c>>,
     room: usize,
-    /// True if the part in front was handed out.
+    /// True if the caller has received the first part in `asked`.
     handed: bool,
     /// True if the server has sent the last part.
     ended: bool,
 }
 
-/// One part, valid until the next is asked for.
+/// One part of the answer, valid until the next part is requested.
 pub struct StreamPart<'s> {
     base: NonNull<u8>,
     length: usize,
@@ -36,7 +37,8 @@ pub struct StreamPart<'s> {
 impl StreamPart<'_> {
     /// Returns the bytes of the part.
     pub fn body(&self) -> View<'_> {
-        // SAFETY: the slot's buffer is at least as long and stays until the stream, which is borrowed, goes on.
+        // SAFETY: the slot's buffer is at least this long. It stays until the next part is requested, and the stream is
+        // borrowed until then.
         unsafe { View::new(self.base.as_ptr(), self.length) }
     }
 }
@@ -62,10 +64,10 @@ impl<'c> Stream<'c> {
         Ok(stream)
     }
 
-    /// Waits for the next part; `None` after the last.
+    /// Waits for the next part and returns it; `None` after the last part.
     ///
     /// # Errors
-    /// The server's error, that it is gone, or that the deadline is over.
+    /// The server's error, or an error if the server is gone or the deadline is over.
     pub fn next_part(&mut self) -> Result<Option<StreamPart<'_>>, Error> {
         self.next_part_or(|slot| {
             let shared = &*slot.connection.shared;
@@ -74,11 +76,11 @@ impl<'c> Stream<'c> {
         })
     }
 
-    /// Waits for the next part as [`next_part`](Stream::next_part) does, for at most `longest`, whatever deadline the
-    /// connection has. A stream whose part has not come by then goes on: wait again.
+    /// Waits for the next part as [`next_part`](Stream::next_part) does, but for at most `longest`, regardless of the
+    /// connection's deadline. If no part has come by then, the stream remains valid and the caller may wait again.
     ///
     /// # Errors
-    /// As [`next_part`](Stream::next_part).
+    /// As for [`next_part`](Stream::next_part).
     pub fn next_part_within(&mut self, longest: Duration) -> Result<Option<StreamPart<'_>>, Error> {
         self.next_part_or(|slot| {
             slot.wait_until(longest).map_err(|ended| slot.connection.shared.error_of(ended, longest))

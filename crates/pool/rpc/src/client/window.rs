@@ -1,23 +1,23 @@
-//! Sliding window (HydraRPC §5.5): the number of calls that a connection has under way.
+//! Sliding window (HydraRPC §5.5): the number of calls that a connection has in flight.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-/// Number of calls that may be under way besides the one that is waited for.
+/// Number of calls that may be in flight in addition to the one that is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Window {
-    /// A constant number; with 0, each call waits for the one before.
+    /// A constant number. With 0, each call waits for the answer of the one before.
     Fixed(u16),
-    /// A number that adapts: doubled or halved as long as that makes calls faster, up to 255.
+    /// A number that adapts: the client doubles or halves it as long as this makes calls faster, up to 255.
     Adaptive,
 }
 
 /// Largest adaptive window.
 const MOST: u32 = 255;
-/// Number of calls between two readings of the clock.
+/// Number of completed calls between two adaptations of the window.
 const EPOCH: u32 = 512;
 
-/// Window of one connection, and the calls in it.
+/// Window of one connection, and the number of calls in it.
 pub(super) struct Limit {
     window: Window,
     now: AtomicU32,
@@ -26,7 +26,7 @@ pub(super) struct Limit {
     calls: AtomicU32,
 }
 
-/// State of the adaptive window: it goes on in a direction as long as that helps.
+/// State of the adaptive window, which keeps growing or keeps shrinking as long as the rate of calls improves.
 struct Climb {
     since: Option<Instant>,
     rate: f64,
@@ -49,8 +49,8 @@ impl Limit {
         }
     }
 
-    /// Counts one more call, if the window has room for it. The caller has locked the calls, so this needs no atomic
-    /// exchange.
+    /// Counts one more call if the window has room for it, and returns whether it had. This needs no atomic exchange,
+    /// because the caller has locked the calls.
     #[inline]
     pub(super) fn enter(&self) -> bool {
         let under_way = self.under_way.load(Ordering::Relaxed);
@@ -61,7 +61,7 @@ impl Limit {
         true
     }
 
-    /// Uncounts a call that is done, or given up. The caller has locked the calls.
+    /// Removes a call from the count because it is done or given up. The caller has locked the calls.
     #[inline]
     pub(super) fn leave(&self) {
         self.under_way.store(self.under_way.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
@@ -74,12 +74,13 @@ impl Limit {
         }
     }
 
-    /// Ends an epoch: goes further in the same direction if it was faster than the one before, else back.
+    /// Ends an epoch: the window keeps its direction if this epoch was faster than the one before, and otherwise
+    /// reverses it.
     fn adapt(&self, now: Instant) {
         let Ok(mut climb) = self.climb.try_lock() else { return };
         if let Some(since) = climb.since {
             let rate = f64::from(EPOCH) / (now - since).as_secs_f64().max(1e-9);
-            // Rates within two hundredths count as equal, and the smaller window is as good.
+            // Rates within two percent count as equal, and then the smaller window is preferred.
             let better = if climb.up { rate > climb.rate * 1.02 } else { rate > climb.rate * 0.98 };
             climb.up = climb.up == better;
             climb.rate = rate;
@@ -96,7 +97,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// A server gains from up to 16 calls under way: the window settles near that.
+    /// A server gains from up to 16 calls in flight, so the window settles near that number.
     #[test]
     fn an_adaptive_window_finds_what_helps() {
         let limit = Limit::new(Window::Adaptive);

@@ -1,11 +1,11 @@
-//! The end of a pair of queues that answers.
+//! The end of a pair of queues that answers calls.
 
 use super::{Layout, Reach};
 use crate::queue::entry::{ANSWER, Answer, GENERATIONS, REQUEST, Request, Status};
 use crate::queue::{Awaited, Receiver, Sender};
 use unrack_pool::cache_control::SharedMemory;
 
-/// The end of a pair of queues that answers. All that it reads is untrusted input.
+/// The end of a pair of queues that answers calls. Everything that it reads is untrusted input.
 pub struct Callee<M> {
     memory: M,
     requests: Receiver<M>,
@@ -14,13 +14,14 @@ pub struct Callee<M> {
     seen: Vec<Seen>,
 }
 
-/// Last call of a slot. Stored in whole words, which are loaded one at a time: a load wider than the stores it
-/// reads would wait until all earlier stores are globally visible, among them those of the previous answer.
+/// Last call of a slot. It is stored in whole words, which are loaded one at a time. A load that is wider than the
+/// stores that it reads would wait until all earlier stores are globally visible, among them those of the previous
+/// answer.
 #[derive(Clone, Copy)]
 struct Seen {
     generation: u64,
     offset: u64,
-    /// Bytes of the buffer that are mapped here.
+    /// Number of bytes of the buffer that are mapped in this process.
     bytes: usize,
     base: *mut u8,
     running: bool,
@@ -28,26 +29,26 @@ struct Seen {
     answer: [u64; ANSWER],
 }
 
-// SAFETY: the pointers are to shared memory, which is used through the pool's cache control only.
+// SAFETY: the pointers are to shared memory, which is accessed only through the pool's cache control.
 unsafe impl<M: Send> Send for Callee<M> {}
 
-/// Call to run, and to answer by [`Callee::answer`].
+/// A call that is to be run, and then to be answered by [`Callee::answer`].
 #[derive(Debug, Clone, Copy)]
 pub struct IncomingCall {
     pub request: Request,
-    /// Address of the buffer here: mapped for at least the bytes of the request and those that the answer may
-    /// have.
+    /// Address of the buffer in this process. At least the bytes of the request and those that the answer may have are
+    /// mapped.
     pub base: *mut u8,
 }
 
 impl<M: SharedMemory> Callee<M> {
-    /// Makes the callee of a pair of queues in an area.
+    /// Makes the callee of a pair of queues in a memory area.
     ///
     /// # Safety
-    /// The area is mapped as long as this lives, and was zero when the pair began.
+    /// The area must stay mapped as long as the callee lives, and must have been zero when the pair began.
     pub unsafe fn new(memory: M, area: *mut u8, layout: Layout) -> Self {
         let lines = layout.lines();
-        // SAFETY: the caller has the whole area mapped.
+        // SAFETY: the caller keeps the whole area mapped.
         let (requests, answers) = unsafe {
             (
                 Receiver::new(memory.clone(), area.add(layout.requests()), lines),
@@ -68,8 +69,8 @@ impl<M: SharedMemory> Callee<M> {
         Callee { memory, requests, answers, seen: (0..lines as u16).map(seen).collect() }
     }
 
-    /// Returns the next call to run. Entries that are no new call are answered here, at most a lap of them at a
-    /// time.
+    /// Returns the next call to run. Entries that are not a new call are answered here, at most one lap of them per
+    /// invocation.
     #[inline(always)]
     pub fn poll(&mut self, reach: &impl Reach) -> Option<IncomingCall> {
         for _ in 0..self.seen.len() {
@@ -82,7 +83,7 @@ impl<M: SharedMemory> Callee<M> {
         None
     }
 
-    /// Admits a call that was not seen before, or returns the answer to its entry.
+    /// Admits a call that was not seen before; otherwise returns the answer to its entry.
     #[inline(always)]
     fn admit(&mut self, entries: [u64; REQUEST], reach: &impl Reach) -> Result<IncomingCall, [u64; ANSWER]> {
         let (slot, generation) = Request::slot_of(entries);
@@ -106,7 +107,7 @@ impl<M: SharedMemory> Callee<M> {
             seen.answer = refused(Status::BAD_BUFFER, request.offset);
             return Err(seen.answer);
         };
-        // SAFETY: `reach` says that it is mapped; we published all that we wrote there.
+        // SAFETY: `reach` guarantees that the range is mapped, and this end has published all that it wrote there.
         unsafe { self.memory.refresh(base, request.length as usize) };
         seen.bytes = bytes;
         seen.base = base;
@@ -114,13 +115,13 @@ impl<M: SharedMemory> Callee<M> {
         Ok(IncomingCall { request, base })
     }
 
-    /// Answers the call of a slot that runs. The first `written` bytes of its buffer were written.
+    /// Answers the running call of a slot. The handler wrote at most the first `written` bytes of the buffer.
     #[inline(always)]
     pub fn answer(&mut self, slot: u16, status: Status, length: u32, written: usize) {
         let seen = &mut self.seen[usize::from(slot)];
         assert!(seen.running, "a call is answered once");
         assert!(written <= seen.bytes);
-        // SAFETY: inside the range that was reached when the call was admitted.
+        // SAFETY: the bytes are inside the range that was checked when the call was admitted.
         unsafe { self.memory.publish(seen.base, written) };
         let generation = seen.generation as u32;
         let answer = Answer { status, slot, generation, offset: seen.offset, length }.entries();
@@ -129,17 +130,17 @@ impl<M: SharedMemory> Callee<M> {
         self.answers.send(answer);
     }
 
-    /// Announces to the caller that this end sleeps: see [`Sender::announce_sleep`].
+    /// Announces to the caller that this end sleeps; see [`Sender::announce_sleep`].
     pub fn announce_sleep(&mut self) -> u64 {
         self.answers.announce_sleep()
     }
 
-    /// Announces that a sleep is over: see [`Sender::announce_awake`].
+    /// Announces that a sleep is over; see [`Sender::announce_awake`].
     pub fn announce_awake(&mut self, sleep: u64) {
         self.answers.announce_awake(sleep);
     }
 
-    /// Wakes the caller if it announces that it sleeps: see [`Receiver::wake_sender`].
+    /// Wakes the caller if it announces that it sleeps; see [`Receiver::wake_sender`].
     pub fn wake_caller(&mut self, ring: impl FnOnce() -> bool) -> bool {
         self.requests.wake_sender(ring)
     }
@@ -149,18 +150,19 @@ impl<M: SharedMemory> Callee<M> {
         self.answers.lines()
     }
 
-    /// Returns whether a request has come, or begins to.
+    /// Returns whether the first entry of a request has arrived.
     pub fn has_request(&self) -> bool {
         self.requests.has_next()
     }
 
-    /// Returns the first entry of the next request, for code that waits for it.
+    /// Returns the first entry of the next request, so that a caller can wait for its arrival.
     pub fn awaited(&self) -> Awaited {
         self.requests.awaited()
     }
 }
 
-/// Returns whether a generation is after another, as far as 31 bits can tell.
+/// Returns whether a generation comes after another one. Generations wrap around at 31 bits, so those less than half
+/// the range ahead count as newer.
 pub(crate) fn is_newer(generation: u32, than: u32) -> bool {
     let ahead = generation.wrapping_sub(than) % GENERATIONS;
     0 < ahead && ahead < GENERATIONS / 2

@@ -1,4 +1,4 @@
-//! The end of a pair of queues that asks.
+//! The end of a pair of queues that makes calls.
 
 use super::{CallerBuffer, Layout};
 use crate::queue::entry::{ANSWER, Answer, GENERATIONS, Kind, REQUEST, Request, Status};
@@ -6,51 +6,52 @@ use crate::queue::{Awaited, Receiver, Sender};
 use std::ops::ControlFlow;
 use unrack_pool::cache_control::SharedMemory;
 
-/// Error if all slots are in use, or all entries unanswered: a call has to be answered first.
+/// Error if all slots are in use or all entries are unanswered. A call has to be answered before the next one is
+/// possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("all entries of the queue have calls under way")]
 pub struct Full;
 
-/// Change of a call, found by polling the answers.
+/// Change of the state of a call, found by polling the answers.
 pub enum Change<B> {
     /// The call of this slot was answered.
     Answered(u16),
-    /// An abandoned call was answered; this was its buffer.
+    /// A call that its caller had abandoned was answered, so that its buffer, given here, is free.
     Freed(B),
 }
 
-/// Number of answers ahead that are prefetched while more calls than this are under way: the answer's line, and
-/// the first line of its buffer, if answers come in the order of requests. A cache miss takes as long as the rest
-/// of a call, and these would come one after the other.
+/// How many answers ahead the caller prefetches while more calls than this are in flight. It prefetches the line of the
+/// answer and the first line of its buffer, which is correct if answers come in the order of the requests. Without
+/// this, the cache misses would come one after the other, and each takes as long as the rest of a call.
 const EXPECTED: usize = 2;
 
-/// The end of a pair of queues that asks.
+/// The end of a pair of queues that makes calls.
 pub struct Caller<M, B> {
     memory: M,
     requests: Sender<M>,
     answers: Receiver<M>,
     slots: Vec<Slot<B>>,
     free: Vec<u16>,
-    /// Slot whose call was last sent in each line of the request queue.
+    /// For each line of the request queue, the slot whose request was last sent in it.
     sent: Vec<u16>,
-    /// Number of entries that are not answered.
+    /// Number of entries that are not answered yet.
     owed: usize,
-    /// Number of answers that match no request: the peer breaks the protocol.
+    /// Number of answers that match no request, because the peer broke the protocol.
     foreign: u64,
 }
 
 struct Slot<B> {
     state: State,
-    /// Number of answers still to come, until which the peer may write to the buffer.
+    /// Number of answers still to come. Until they have come, the peer may write to the buffer.
     owed: u16,
-    /// Entries of the request; the next fields are what an answer is checked against.
+    /// Entries of the request. An answer is checked against the fields after this one.
     request: [u64; REQUEST],
     generation: u64,
     offset: u64,
     capacity: u64,
-    /// Entries of the answer, once it has come. Kept as they came and read a word at a time: a load wider than
-    /// the stores it reads would wait until all earlier stores are globally visible, and so undo the gain of a
-    /// window.
+    /// Entries of the answer, once it has come. They are kept as they came and read a word at a time. A load that is
+    /// wider than the stores that it reads would wait until all earlier stores are globally visible, which would undo
+    /// the gain of a window.
     answer: [u64; ANSWER],
     buffer: Option<B>,
 }
@@ -58,23 +59,23 @@ struct Slot<B> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Free,
-    /// Reserved: its buffer is being filled.
+    /// Reserved: the user of the slot is filling its buffer.
     Reserved,
     Waiting,
     Answered,
-    /// Abandoned: the buffer is freed when the last answer has come.
+    /// Abandoned: the buffer is freed as soon as the last answer has come.
     Abandoned,
 }
 
 impl<M: SharedMemory, B: CallerBuffer> Caller<M, B> {
-    /// Makes the caller of a pair of queues in an area.
+    /// Makes the caller of a pair of queues in a memory area.
     ///
     /// # Safety
-    /// The area is mapped as long as this lives, was zero when the pair began, and nobody else writes it, except
-    /// for the answers.
+    /// The area must stay mapped as long as the caller lives, and must have been zero when the pair began. Only this
+    /// caller may write it, except that the peer writes the answers.
     pub unsafe fn new(memory: M, area: *mut u8, layout: Layout) -> Self {
         let lines = layout.lines();
-        // SAFETY: the caller has the whole area mapped.
+        // SAFETY: the caller keeps the whole area mapped.
         let (requests, answers) = unsafe {
             (
                 Sender::new(memory.clone(), area.add(layout.requests()), lines),
@@ -104,7 +105,7 @@ impl<M: SharedMemory, B: CallerBuffer> Caller<M, B> {
         }
     }
 
-    /// Reserves a slot for a call whose request will be written to `buffer`.
+    /// Reserves a slot for a call whose request will be written to `buffer`, and returns the slot.
     ///
     /// # Errors
     /// Returns the buffer if all slots are in use.
@@ -118,11 +119,11 @@ impl<M: SharedMemory, B: CallerBuffer> Caller<M, B> {
         Ok(index)
     }
 
-    /// Sends the request of a slot that is reserved, or answered and used again: `length` bytes of its buffer, of
-    /// which the answer may use `capacity`.
+    /// Sends the request of a slot that is reserved, or that is used again after its answer. The request consists of
+    /// the first `length` bytes of the slot's buffer, and the answer may use the first `capacity` bytes.
     ///
     /// # Errors
-    /// If the queue is full: nothing was sent, and the slot is as before.
+    /// If the queue is full; then nothing was sent, and the slot is as before.
     #[inline(always)]
     pub fn post(
         &mut self,
@@ -141,7 +142,7 @@ impl<M: SharedMemory, B: CallerBuffer> Caller<M, B> {
         );
         let buffer = slot.buffer.as_ref().expect("a reserved slot has a buffer");
         assert!(length <= buffer.capacity() && capacity <= buffer.capacity());
-        // SAFETY: the buffer is ours until the entry is sent.
+        // SAFETY: the buffer belongs to this end until the entry is sent.
         unsafe { self.memory.publish(buffer.base(), length) };
         let generation = (slot.generation as u32 + 1) % GENERATIONS;
         let request = Request {
@@ -167,10 +168,10 @@ impl<M: SharedMemory, B: CallerBuffer> Caller<M, B> {
         Ok(())
     }
 
-    /// Repeats the request of a waiting slot.
+    /// Repeats the request of a slot that waits for its answer.
     ///
     /// # Errors
-    /// If the queue is full: nothing was sent.
+    /// If the queue is full; then nothing was sent.
     pub fn post_again(&mut self, index: u16) -> Result<(), Full> {
         if self.is_full() {
             return Err(Full);
@@ -184,8 +185,8 @@ impl<M: SharedMemory, B: CallerBuffer> Caller<M, B> {
         Ok(())
     }
 
-    /// Takes the answers that have come, and calls `changed` with each change of a call, which returns whether to
-    /// go on. Takes at most a lap of answers; returns how many.
+    /// Takes the answers that have come, and calls `changed` with each change of a call; `changed` returns whether to
+    /// continue. Takes at most one lap of answers, and returns how many it took.
     #[inline(always)]
     pub fn poll(&mut self, mut changed: impl FnMut(Change<B>) -> ControlFlow<()>) -> usize {
         let mut count = 0;
@@ -202,7 +203,7 @@ impl<M: SharedMemory, B: CallerBuffer> Caller<M, B> {
         count
     }
 
-    /// Prefetches the line and buffer of an answer that will be read soon.
+    /// Prefetches the line and the buffer of an answer that will be read soon.
     #[inline(always)]
     fn expect(&self) {
         let slot = self.sent[self.answers.expect(EXPECTED - 1)];
@@ -230,7 +231,7 @@ impl<M: SharedMemory, B: CallerBuffer> Caller<M, B> {
             State::Waiting if answer.status != Status::RUNNING => {
                 if has_bytes(answer.status) {
                     let buffer = slot.buffer.as_ref().expect("a waiting slot has a buffer");
-                    // SAFETY: we published all that we wrote to the buffer, and the answer is inside it.
+                    // SAFETY: this end published all that it wrote to the buffer, and the answer is inside the buffer.
                     unsafe { self.memory.refresh(buffer.base(), answer.length as usize) };
                 }
                 slot.state = State::Answered;
@@ -242,17 +243,17 @@ impl<M: SharedMemory, B: CallerBuffer> Caller<M, B> {
         }
     }
 
-    /// Announces to the callee that this end sleeps: see [`Sender::announce_sleep`].
+    /// Announces to the callee that this end sleeps; see [`Sender::announce_sleep`].
     pub fn announce_sleep(&mut self) -> u64 {
         self.requests.announce_sleep()
     }
 
-    /// Announces that a sleep is over: see [`Sender::announce_awake`].
+    /// Announces that a sleep is over; see [`Sender::announce_awake`].
     pub fn announce_awake(&mut self, sleep: u64) {
         self.requests.announce_awake(sleep);
     }
 
-    /// Wakes the callee if it announces that it sleeps: see [`Receiver::wake_sender`].
+    /// Wakes the callee if it announces that it sleeps; see [`Receiver::wake_sender`].
     pub fn wake_callee(&mut self, ring: impl FnOnce() -> bool) -> bool {
         self.answers.wake_sender(ring)
     }
@@ -263,7 +264,7 @@ impl<M: SharedMemory, B: CallerBuffer> Caller<M, B> {
         self.slots[usize::from(index)].state == State::Answered
     }
 
-    /// Returns the answer of a slot, if it has come.
+    /// Returns the answer of a slot; `None` if it has not come yet.
     #[inline(always)]
     pub fn answer(&self, index: u16) -> Option<Answer> {
         let slot = &self.slots[usize::from(index)];
@@ -282,7 +283,7 @@ impl<M: SharedMemory, B: CallerBuffer> Caller<M, B> {
         self.slots[usize::from(index)].capacity as usize
     }
 
-    /// Ends the use of a slot. Returns its buffer, unless the peer may still write to it.
+    /// Ends the use of a slot. Returns the slot's buffer, unless the peer may still write to it.
     #[inline(always)]
     pub fn release(&mut self, index: u16) -> Option<B> {
         let slot = &mut self.slots[usize::from(index)];
@@ -295,19 +296,20 @@ impl<M: SharedMemory, B: CallerBuffer> Caller<M, B> {
         slot.buffer.take()
     }
 
-    /// Returns whether a slot can be posted: not while answers to repetitions of its last call are still to come.
+    /// Returns whether a request can be sent from a slot. It cannot while answers to repetitions of the slot's last
+    /// call are still to come.
     #[inline(always)]
     pub fn is_settled(&self, index: u16) -> bool {
         self.slots[usize::from(index)].owed == 0
     }
 
-    /// Returns whether nothing can be sent until an entry is answered.
+    /// Returns whether the queue is full, so that an entry must be answered before the next request can be sent.
     #[inline(always)]
     pub fn is_full(&self) -> bool {
         self.owed == self.requests.lines()
     }
 
-    /// Returns whether an answer is still to come.
+    /// Returns whether any answer is still to come.
     pub fn is_owed(&self) -> bool {
         self.owed > 0
     }
@@ -317,7 +319,7 @@ impl<M: SharedMemory, B: CallerBuffer> Caller<M, B> {
         self.foreign
     }
 
-    /// Returns the first entry of the next answer, for code that waits for it.
+    /// Returns the first entry of the next answer, so that a caller can wait for its arrival.
     pub fn awaited(&self) -> Awaited {
         self.answers.awaited()
     }
@@ -333,7 +335,7 @@ impl<M: SharedMemory, B: CallerBuffer> Caller<M, B> {
     }
 }
 
-/// Returns whether an answer's length is a number of bytes in the buffer.
+/// Returns whether the length of an answer with this status is a number of bytes in the buffer.
 pub(crate) fn has_bytes(status: Status) -> bool {
     matches!(status, Status::DONE | Status::MORE) || status.0 >= Status::SERVICE
 }

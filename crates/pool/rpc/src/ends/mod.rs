@@ -1,13 +1,13 @@
-//! The two ends of a pair of queues, without threads, waiting, or allocation of buffers.
+//! The two ends of a pair of queues, without threads, without waiting, and without allocation of buffers.
 //!
-//! A pair has a request queue and an answer queue of equally many lines. One rule keeps both from overflowing:
-//! *every entry of the request queue is answered by exactly one entry*, and the [`Caller`] has at most as many
-//! unanswered ones as there are lines. So neither end ever waits for room, and a peer that breaks the rule
-//! overwrites only its own queue.
+//! A pair consists of a request queue and an answer queue with the same number of lines. One rule keeps the two queues
+//! from overflowing: *every entry of the request queue is answered by exactly one entry*, and the [`Caller`] has at
+//! most as many unanswered entries as there are lines. Therefore neither end ever waits for room, and a peer that
+//! breaks the rule overwrites only its own queue.
 //!
-//! A call occupies a *slot* of the caller. Entries name slots and generations, so both ends find a call without
-//! searching: the caller finds its buffer, the [`Callee`] whether it has seen this call before. It remembers the
-//! last call of each slot, so that a call that is sent again runs at most once.
+//! A call occupies a *slot* of the caller. Entries contain the slot and the generation of their call, so that each end
+//! finds the call without searching: the caller finds its buffer, and the [`Callee`] finds whether it has seen the call
+//! before. The callee remembers the last call of each slot, so that a call that is sent again runs at most once.
 
 mod callee;
 mod caller;
@@ -17,30 +17,32 @@ pub use callee::{Callee, IncomingCall};
 pub(crate) use caller::has_bytes;
 pub use caller::{Caller, Change, Full};
 
-/// Buffer of the caller, in memory that the callee can reach.
+/// Buffer of the caller, in memory that the callee can access.
 pub trait CallerBuffer {
-    /// Returns the offset by which the callee names the buffer. A multiple of a line.
+    /// Returns the offset by which the callee finds the buffer; a multiple of the size of a line.
     fn offset(&self) -> u64;
-    /// Returns the buffer's address here.
+    /// Returns the address of the buffer in this process.
     fn base(&self) -> *mut u8;
-    /// Returns the buffer's bytes; whole lines.
+    /// Returns the size of the buffer in bytes; a multiple of the size of a line.
     fn capacity(&self) -> usize;
 }
 
-/// Access of the callee to memory that the caller has granted to it.
+/// Access of the callee to the memory that the caller has granted.
 pub trait Reach {
-    /// Returns the address here of the bytes from `offset` on, if all of them are granted by this caller.
+    /// Returns the address in this process of the `bytes` bytes from `offset` on; `None` unless the caller has granted
+    /// all of them.
     fn reach(&self, offset: u64, bytes: usize) -> Option<*mut u8>;
 }
 
-/// Positions of the two queues in the area of a pair.
+/// Positions of the two queues in the memory area of a pair.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
     lines: usize,
 }
 
 impl Layout {
-    /// Returns the layout of the largest pair of queues that fits in `area` bytes; `None` below two lines each.
+    /// Returns the layout of the largest pair of queues that fits in `area` bytes; `None` if a queue would have less
+    /// than two lines.
     pub fn fitting(area: usize) -> Option<Layout> {
         let most = (area / crate::queue::bytes(2)).min(crate::queue::entry::MOST_SLOTS);
         (most >= 2).then(|| Layout { lines: 1 << most.ilog2() })

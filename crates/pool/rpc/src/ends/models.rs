@@ -1,6 +1,6 @@
-//! Models of both queues under all interleavings: a caller and a callee in a thread each, with lines that are
-//! reused in the next lap. Buffers are the checker's own: it reports an end that reads one before it was written,
-//! or while it is.
+//! Models of the two queues under all interleavings: a caller and a callee, each in its own thread, with lines that are
+//! reused in the next lap. Buffers are cells of the model checker, which reports an end that reads a buffer before or
+//! while it is written.
 
 use super::{Callee, Caller, CallerBuffer, IncomingCall, Layout, Reach};
 use crate::queue::entry::{Kind, Status};
@@ -21,7 +21,7 @@ struct Area([[AtomicU64; LINE / 8]; 2 * LINES]);
 #[derive(Default)]
 struct Shared {
     area: Area,
-    /// Contents of the buffers, by offset in lines.
+    /// Contents of the buffers, indexed by offset in lines.
     buffers: [UnsafeCell<u64>; LINES],
 }
 
@@ -38,12 +38,12 @@ impl Shared {
     }
 
     fn read(&self, offset: u64) -> u64 {
-        // SAFETY: the end whose turn it is reads alone; the checker reports if not.
+        // SAFETY: only the end that currently owns the buffer reads it; the checker reports a violation.
         self.buffers[offset as usize / LINE].with(|buffer| unsafe { *buffer })
     }
 }
 
-/// CallerBuffer that consists of an offset only.
+/// Buffer of a caller that consists of an offset only.
 struct Place(u64);
 
 impl CallerBuffer for Place {
@@ -87,7 +87,7 @@ impl<'a> Asking<'a> {
         slot
     }
 
-    /// Waits for the answer of a slot, and checks it.
+    /// Waits for the answer of a slot and checks it.
     fn collect(&mut self, slot: u16, value: u64) {
         while self.caller.answer(slot).is_none() {
             if self.caller.poll(|_| ControlFlow::Continue(())) == 0 {
@@ -110,10 +110,10 @@ impl<'a> Asking<'a> {
     }
 }
 
-/// Runs `calls` calls, and returns their values in order.
+/// Runs `calls` calls, and returns their values in the order in which they ran.
 fn serve(shared: &Shared, calls: usize) -> Vec<u64> {
     let (area, layout) = shared.area();
-    // SAFETY: the area exists as long as `shared`, and was zero.
+    // SAFETY: the area exists as long as `shared`, and it was zero.
     let mut callee = unsafe { Callee::new(Coherent, area, layout) };
     let mut ran = Vec::new();
     while ran.len() < calls {
@@ -127,13 +127,13 @@ fn serve(shared: &Shared, calls: usize) -> Vec<u64> {
             None => yield_now(),
         }
     }
-    // An entry that repeats a call may still come.
+    // An entry that repeats a call might still come.
     assert!(callee.poll(&All).is_none());
     ran
 }
 
-/// Asks from another host whether the callee sleeps, and wakes it: a call that it is not woken for leaves both waiting
-/// for ever, which the checker reports.
+/// The caller, on another host, checks whether the callee sleeps, and wakes it. If the callee missed its wakeup, both
+/// ends would wait for ever, which the checker reports.
 #[test]
 fn loom_a_callee_that_announces_a_sleep_is_woken() {
     let mut builder = loom::model::Builder::new();
@@ -181,7 +181,7 @@ fn model(calls: &'static [u64], ask: fn(&mut Asking<'_>)) {
     });
 }
 
-/// More calls than lines: the flag changes in the second lap.
+/// Makes more calls than there are lines, so that the flag changes in the second lap.
 #[test]
 fn loom_calls_one_after_another_use_lines_again() {
     model(&[1, 2, 3], |asking| {

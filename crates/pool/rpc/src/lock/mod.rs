@@ -1,13 +1,15 @@
-//! Lock for data that is held for nanoseconds, and mostly by one thread.
+//! Lock for data that is held for nanoseconds, mostly by the same thread.
 //!
-//! An atomic exchange waits until all that the thread has stored is globally visible, which takes a hundred
-//! nanoseconds for stores to lines that a peer reads. So the first thread that takes the lock *owns* it: it marks
-//! itself as inside with a plain store, and checks that it still is the owner. The first other thread ends that
-//! for good: it takes the lock that all share from then on, withdraws ownership, has the kernel make every
-//! thread's stores visible (`membarrier`), and waits until the former owner is outside. Where the kernel has no
-//! `membarrier`, no thread owns the lock.
+//! An ordinary lock needs an atomic exchange, which waits until all earlier stores of the thread are globally visible.
+//! This takes a hundred nanoseconds if the stores are to cache lines that a peer reads. Therefore the first thread that
+//! takes the lock *owns* it: it marks itself as inside with a plain store, and then checks that it still is the owner.
+//! The first other thread that takes the lock ends ownership for good: it takes the lock by an atomic exchange,
+//! withdraws the ownership, has the kernel make the stores of every thread visible (`membarrier`), and waits until the
+//! former owner is outside. From then on, all threads use an atomic exchange. If the kernel has no `membarrier`, no
+//! thread ever owns the lock.
 //!
-//! A call with a window of 16 took 240 ns with exchanges, 70 ns without, on the machine where both were measured.
+//! On the machine where both variants were measured, a call with a window of 16 took 240 ns with exchanges and 70 ns
+//! without.
 
 #[cfg_attr(loom, path = "threads_model.rs")]
 mod threads;
@@ -18,13 +20,13 @@ use std::ops::{Deref, DerefMut};
 use threads::{barrier_everywhere, barrier_here, can_withdraw, this_thread};
 use unrack_pool::sync::{AtomicBool, AtomicUsize, Ordering, spin_loop, yield_now};
 
-/// Lock on data that threads of this process share.
+/// Lock on data that the threads of this process share.
 pub(crate) struct Lock<T> {
     /// Number of the thread that owns the lock, or [`NOBODY_YET`], or [`SHARED`].
     owner: AtomicUsize,
-    /// True while the owner is inside. Stored by the owner only.
+    /// True while the owner is inside. Only the owner stores it.
     inside: AtomicBool,
-    /// True while another thread is inside.
+    /// True while a thread that does not use ownership is inside.
     taken: AtomicBool,
     data: UnsafeCell<T>,
 }
@@ -32,15 +34,15 @@ pub(crate) struct Lock<T> {
 const NOBODY_YET: usize = 0;
 const SHARED: usize = 1;
 
-// SAFETY: the data is reached through a guard only, and there is one guard at a time.
+// SAFETY: the data is reached only through a guard, and only one guard exists at a time.
 unsafe impl<T: Send> Sync for Lock<T> {}
 
-/// Access to the data, which ends when dropped.
+/// Access to the data of a lock, which ends when the guard is dropped.
 pub(crate) struct Guard<'a, T> {
     lock: &'a Lock<T>,
-    /// Flag to clear when this is dropped.
+    /// Flag to clear when the guard is dropped.
     held: &'a AtomicBool,
-    /// Marks the guard as not `Send`: the owner's guard must end on the owner's thread.
+    /// Makes the guard `!Send`, because the owner's guard must be dropped on the owner's thread.
     thread: PhantomData<*const ()>,
 }
 
@@ -81,7 +83,8 @@ impl<T> Lock<T> {
             return None;
         }
         self.inside.store(true, Ordering::Relaxed);
-        // Pairs with the barrier of `withdraw`: either it sees us inside, or we see that we are not the owner.
+        // Pairs with the barrier of `withdraw`: either the withdrawing thread sees us inside, or we see that we no
+        // longer own the lock.
         barrier_here();
         if self.owner.load(Ordering::Acquire) != me {
             self.inside.store(false, Ordering::Release);
@@ -95,14 +98,14 @@ impl<T> Lock<T> {
         let guard = Guard { lock: self, held: &self.taken, thread: PhantomData };
         match self.owner.load(Ordering::Relaxed) {
             SHARED => {}
-            // Only the thread that has taken the lock changes it.
+            // This store is safe because only the thread that has taken the lock changes the owner.
             NOBODY_YET => self.owner.store(this_thread(), Ordering::Release),
             _ => self.withdraw(),
         }
         Some(guard)
     }
 
-    /// Ends ownership for good. The caller has taken the lock.
+    /// Ends ownership for good. The caller must have taken the lock.
     #[cold]
     fn withdraw(&self) {
         self.owner.store(SHARED, Ordering::SeqCst);
@@ -112,7 +115,8 @@ impl<T> Lock<T> {
         }
     }
 
-    /// Waits for the lock. Its holder may not be running: after some attempts, yields to it.
+    /// Waits for the lock. After some attempts it yields the processor, because the holder of the lock may need it to
+    /// continue.
     #[cold]
     fn lock_shared(&self) -> Guard<'_, T> {
         loop {
@@ -134,7 +138,7 @@ impl<T> Deref for Guard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: there is one guard at a time.
+        // SAFETY: only one guard exists at a time.
         unsafe { &*self.lock.data.get() }
     }
 }
@@ -142,7 +146,7 @@ impl<T> Deref for Guard<'_, T> {
 impl<T> DerefMut for Guard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: there is one guard at a time, and it is borrowed.
+        // SAFETY: only one guard exists at a time, and it is borrowed mutably.
         unsafe { &mut *self.lock.data.get() }
     }
 }

@@ -1,11 +1,11 @@
-//! Threads' numbers and barriers, as the lock needs them.
+//! Thread numbers and memory barriers for the lock.
 
 use rustix::thread::{MembarrierCommand, membarrier};
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
-/// Returns a number that no other thread has, from 2 on.
+/// Returns the number of this thread, which is unique in the process and at least 2.
 #[inline]
 pub(super) fn this_thread() -> usize {
     thread_local!(static NUMBER: Cell<usize> = const { Cell::new(0) });
@@ -20,20 +20,20 @@ pub(super) fn this_thread() -> usize {
     }
 }
 
-/// Returns whether this process may have the kernel order the stores of all its threads.
+/// Returns whether this process can make the kernel order the stores of all its threads (`membarrier`).
 pub(super) fn can_withdraw() -> bool {
     static REGISTERED: OnceLock<bool> = OnceLock::new();
     *REGISTERED.get_or_init(|| membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok())
 }
 
-/// Orders this thread's accesses against those of a thread that calls `barrier_everywhere`: either that thread's
-/// later loads see this thread's earlier stores, or this thread's later loads see that thread's earlier stores.
+/// Orders this thread's accesses against those of a thread that calls `barrier_everywhere`: either that thread's later
+/// loads see this thread's earlier stores, or this thread's later loads see that thread's earlier stores.
 #[inline]
 pub(super) fn barrier_here() {
     compiler_fence(Ordering::SeqCst);
 }
 
-/// Makes a barrier in all threads of this process.
+/// Executes a memory barrier in all threads of this process.
 pub(super) fn barrier_everywhere() {
     membarrier(MembarrierCommand::PrivateExpedited).expect("the process is registered for it");
 }

@@ -1,9 +1,9 @@
-//! Entries of a queue: 64 bits each, the topmost of which shows the lap they belong to.
+//! Entries of a queue: words of 64 bits, whose topmost bit shows the lap to which they belong.
 //!
-//! In HydraRPC §5.1, an entry is an offset into the data area and an arrival flag. Here a message is up to three
-//! entries in one cache line: the first as in the paper, the others with method, generation and length. They
-//! travel in the line that moves anyway. Each has its own flag, so that nothing larger than 64 bits needs to
-//! arrive at once, whatever memory does to a line on its way.
+//! In HydraRPC §5.1, an entry consists of an offset into the data area and an arrival flag. Here a message consists of
+//! up to three entries in one cache line. The first is as in the paper; the others carry the method, the generation and
+//! the length, at no extra cost because the line moves as a whole. Each entry has its own flag, so that only 64 bits
+//! need to arrive at once, even if the memory delivers a line in pieces.
 //!
 //! ```text
 //!            63    62..60  59..48      47..38  37..0
@@ -13,7 +13,7 @@
 //!
 //!            63    62..60  59..48      47..38  37..0
 //! answer 0   flag  0       status      slot    offset in lines
-//! answer 1   flag  generation (62..32)         length, or what an error says (31..0)
+//! answer 1   flag  generation (62..32)         length, or the detail of an error (31..0)
 //! ```
 
 use unrack_pool::cache_control::LINE;
@@ -21,11 +21,11 @@ use unrack_pool::cache_control::LINE;
 /// Arrival flag of an entry.
 pub const FLAG: u64 = 1 << 63;
 
-/// Most calls that a pair of queues can have under way: those that ten bits can number.
+/// Most calls that a pair of queues can have in flight, because the slot number has ten bits.
 pub const MOST_SLOTS: usize = 1 << SLOT_BITS;
-/// Most connections that share a pair of queues: those that twelve bits can number.
+/// Most connections that can share a pair of queues, because the connection number has twelve bits.
 pub const MOST_CONNECTIONS: u16 = 1 << CONNECTION_BITS;
-/// Most bytes of a message: lengths have 31 bits, and buffers are whole lines.
+/// Most bytes of a message, because lengths have 31 bits and buffers consist of whole lines.
 pub const MOST_BYTES: usize = (1 << 31) - LINE;
 
 const OFFSET_BITS: u32 = 38;
@@ -37,22 +37,22 @@ const CONNECTION_AT: u32 = SLOT_AT + SLOT_BITS;
 const STATUS_AT: u32 = CONNECTION_AT;
 const KIND_AT: u32 = CONNECTION_AT + CONNECTION_BITS;
 
-/// Number of generations, which count the calls of a slot in 31 bits.
+/// Number of generations. A generation counts the calls of a slot, in 31 bits.
 pub const GENERATIONS: u32 = 1 << 31;
 
-/// Kind of a request. Each entry is answered by exactly one.
+/// Kind of a request. The server answers each request entry exactly once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// Runs the method, and answers with its result.
+    /// The server runs the method and answers with its result.
     Call = 0,
-    /// Runs the method, whose result is of no interest.
+    /// The server runs the method; the client discards the result.
     OneWay = 1,
-    /// Runs the method, and answers with the first part of its result. `Next` asks for more parts.
+    /// The server runs the method and answers with the first part of its result. `Next` requests further parts.
     Open = 2,
-    /// Asks for the next part of the stream that `method` names by the slot it was opened on.
+    /// Requests the next part of a stream. The field `method` holds the slot on which the stream was opened.
     Next = 3,
-    /// Ends a stream, of which no more parts are wanted.
+    /// Ends a stream before its last part, because the client wants no more parts.
     Close = 4,
 }
 
@@ -65,11 +65,11 @@ impl Kind {
     }
 }
 
-/// Request, as its entries encode it.
+/// A request, decoded from its entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     pub kind: Kind,
-    /// Number of the connection, among those that share the queues.
+    /// Number of the connection among those that share the queues.
     pub connection: u16,
     pub slot: u16,
     pub generation: u32,
@@ -77,7 +77,7 @@ pub struct Request {
     pub offset: u64,
     /// Number of the method; see [`crate::method`].
     pub method: u32,
-    /// Bytes of the request's message.
+    /// Length of the request's message, in bytes.
     pub length: u32,
     /// Most bytes that the answer may have.
     pub capacity: u32,
@@ -89,7 +89,7 @@ pub const REQUEST: usize = 3;
 pub const ANSWER: usize = 2;
 
 impl Request {
-    /// Encodes the request, without flags.
+    /// Encodes the request, with clear flags.
     #[inline(always)]
     pub fn entries(&self) -> [u64; REQUEST] {
         debug_assert!(self.offset.is_multiple_of(LINE as u64));
@@ -103,7 +103,8 @@ impl Request {
         ]
     }
 
-    /// Decodes a request; `None` if the kind is unknown. Any other values can be encoded, sensible or not.
+    /// Decodes a request; `None` if its kind is unknown. All other fields are taken as they are, even if their values
+    /// make no sense.
     #[inline(always)]
     pub fn from_entries(entries: [u64; REQUEST]) -> Option<Request> {
         let [first, second, third] = entries.map(|entry| entry & !FLAG);
@@ -119,26 +120,26 @@ impl Request {
         })
     }
 
-    /// Returns the slot and generation of entries that [`Request::from_entries`] rejects.
+    /// Returns the slot and the generation of entries that [`Request::from_entries`] rejects.
     #[inline(always)]
     pub fn slot_of(entries: [u64; REQUEST]) -> (u16, u32) {
         (field(entries[0], SLOT_AT, SLOT_BITS) as u16, ((entries[1] & !FLAG) >> 32) as u32)
     }
 }
 
-/// Answer, as its entries encode it.
+/// An answer, decoded from its entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
     pub status: Status,
     pub slot: u16,
     pub generation: u32,
     pub offset: u64,
-    /// Bytes of the answer; with an error status, its detail.
+    /// Length of the answer in bytes; with an error status, a detail of the error.
     pub length: u32,
 }
 
 impl Answer {
-    /// Encodes the answer, without flags.
+    /// Encodes the answer, with clear flags.
     #[inline(always)]
     pub fn entries(&self) -> [u64; ANSWER] {
         [
@@ -149,7 +150,7 @@ impl Answer {
         ]
     }
 
-    /// Decodes an answer: any entries are one.
+    /// Decodes an answer. This cannot fail, because any two entries form an answer.
     #[inline(always)]
     pub fn from_entries(entries: [u64; ANSWER]) -> Answer {
         let [first, second] = entries.map(|entry| entry & !FLAG);
@@ -163,40 +164,40 @@ impl Answer {
     }
 }
 
-/// Outcome of a call, in twelve bits: values below 256 are this crate's, the others the service's.
+/// Outcome of a call, in twelve bits. Values below 256 belong to this crate, the others to the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Status(pub u16);
 
 impl Status {
     /// The call succeeded.
     pub const DONE: Status = Status(0);
-    /// More parts follow; only for streams.
+    /// More parts follow. Only streams use this status.
     pub const MORE: Status = Status(1);
-    /// The entry repeats a call that still runs. The answer of the call itself follows.
+    /// The request repeats a call that is still running. The answer of the call itself follows.
     pub const RUNNING: Status = Status(2);
     /// The server has no such method.
     pub const UNKNOWN_METHOD: Status = Status(3);
-    /// The buffer is not in memory that this client granted, or is shorter than stated.
+    /// The buffer is not in memory that this client granted to the server, or is shorter than the request states.
     pub const BAD_BUFFER: Status = Status(4);
-    /// The answer did not fit; `length` is the number of bytes that it needs.
+    /// The answer does not fit into the buffer; `length` is the number of bytes that it needs.
     pub const TOO_LONG: Status = Status(5);
     /// The handler panicked.
     pub const FAILED: Status = Status(6);
-    /// The entry is invalid for this server.
+    /// The request is not valid for this server.
     pub const MALFORMED: Status = Status(7);
-    /// The entry repeats a call that was answered and forgotten.
+    /// The request repeats a call that the server has answered and forgotten.
     pub const STALE: Status = Status(8);
-    /// The stream does not exist.
+    /// The stream named by the request does not exist.
     pub const NO_STREAM: Status = Status(9);
-    /// The server is ending.
+    /// The server is shutting down.
     pub const CLOSING: Status = Status(10);
-    /// The server holds, over TCP, as much for this client or for all as it may; `length` is the MiB held for
-    /// this one.
+    /// The server, over TCP, already holds as much memory as it may for this client or for all clients; `length` is the
+    /// amount held for this client, in MiB.
     pub const BUSY: Status = Status(11);
 
-    /// First status that belongs to the service.
+    /// First status value that belongs to the service.
     pub const SERVICE: u16 = 256;
-    /// Last status that belongs to the service.
+    /// Last status value that belongs to the service.
     pub const LAST: u16 = (1 << STATUS_BITS) - 1;
 }
 
@@ -210,7 +211,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Peers of other releases read these words: a change needs another [`VERSION`](crate::greeting::VERSION).
+    /// Peers of other releases read these words, so a change of the layout needs another
+    /// [`VERSION`](crate::greeting::VERSION).
     #[test]
     fn the_layout_of_version_1_stays() {
         assert_eq!(crate::greeting::VERSION, 1);

@@ -1,15 +1,16 @@
-//! A queue: a ring of cache lines, one message each, from one sender to one receiver.
+//! A queue: a ring of cache lines that carries one message per line from one sender to one receiver.
 //!
-//! The sender writes a line after the receiver has read it, and nobody else writes it, so a queue works in memory
-//! that is not coherent (HydraRPC §5.2). There are no indices in shared memory: the receiver recognizes an entry
-//! that has arrived by its flag, which changes every lap (§5.1). The layer above keeps the sender from
-//! overtaking: it has at most as many messages under way as there are lines.
+//! The sender writes a line only after the receiver has read the previous message in it, and no other thread writes the
+//! line. Therefore a queue works in memory that is not coherent (HydraRPC §5.2). There are no indices in shared memory:
+//! the receiver recognizes an entry that has arrived by its flag, whose value alternates from lap to lap (§5.1). The
+//! layer above keeps the sender from overwriting unread messages, because it never has more messages in flight than
+//! there are lines.
 //!
-//! The last word of the first line says whether the sender sleeps. Between hosts, where no bell is seen, the receiver
-//! reads it before it has the sender woken.
+//! In the last word of the first line, the sender announces that it sleeps. Between hosts a process cannot see the bell
+//! of its peer, so the receiver reads this word before it has the sender woken.
 //!
-//! One line per message, rather than eight entries in one: a round trip takes 314 ns instead of 340 on the machine
-//! where both were measured, and the words beside the entry save a line of the buffer.
+//! A line carries one message rather than eight entries because a round trip then takes 314 ns instead of 340 ns on the
+//! machine where both were measured. In addition, the words next to the first entry save a line of the buffer.
 
 pub mod entry;
 
@@ -21,16 +22,16 @@ use unrack_pool::sync::{AtomicU64, Ordering, fence};
 
 type Line = [AtomicU64; LINE / 8];
 
-/// Returns the bytes of a ring of this many lines.
+/// Returns the size of a ring of this many lines, in bytes.
 pub const fn bytes(lines: usize) -> usize {
     lines * size_of::<Line>()
 }
 
-/// Number of lines ahead at which the sender prefetches the line that it will write: far enough from the lines
-/// that the receiver looks at, which would take it away again.
+/// How many lines ahead of its next message the sender prefetches a line for writing. The distance keeps the prefetched
+/// line away from the lines that the receiver polls, because a poll would take the line back from the sender's cache.
 const CLAIMED: u64 = 8;
 
-/// Bit of the state of a sleep that is set until it ends; the bits above count the sleeps.
+/// Bit that is set in the state of a sleep until the sleep ends. The bits above it count the sleeps.
 const ASLEEP: u64 = 1;
 const _: () = assert!(entry::REQUEST < LINE / 8 && entry::ANSWER < LINE / 8);
 
@@ -39,18 +40,18 @@ struct Ring<M> {
     memory: M,
     base: *const Line,
     lines: u64,
-    /// Number of messages that this end has sent or received.
+    /// Number of messages that this end has sent or received so far.
     passed: u64,
 }
 
-// SAFETY: the memory behind the pointer is only used as atomics, and the maker of the ring keeps it mapped.
+// SAFETY: the memory behind the pointer is accessed only as atomics, and the maker of the ring keeps it mapped.
 unsafe impl<M: Send> Send for Ring<M> {}
 
 impl<M: SharedMemory> Ring<M> {
     /// Makes one end of a ring at `base`.
     ///
     /// # Safety
-    /// As [`Sender::new`].
+    /// As for [`Sender::new`].
     unsafe fn new(memory: M, base: *mut u8, lines: usize) -> Self {
         assert!(lines.is_power_of_two() && (base as usize).is_multiple_of(LINE));
         Ring { memory, base: base.cast(), lines: lines as u64, passed: 0 }
@@ -61,31 +62,32 @@ impl<M: SharedMemory> Ring<M> {
         self.ahead(0)
     }
 
-    /// Returns the line `count` lines after the next message's line.
+    /// Returns the line that is `count` lines after the line of the next message.
     #[inline]
     fn ahead(&self, count: u64) -> &Line {
         // SAFETY: the index is below the number of lines, which are mapped; atomics may be shared.
         unsafe { &*self.base.add(((self.passed + count) & (self.lines - 1)) as usize) }
     }
 
-    /// Returns the word by which the sender, on another host, announces that it sleeps: the last one of the first line,
-    /// which has no entry.
+    /// Returns the word in which a sender on another host announces that it sleeps. It is the last word of the first
+    /// line, which no entry uses.
     fn sleep_word(&self) -> &AtomicU64 {
         // SAFETY: the first line is mapped; atomics may be shared.
         unsafe { &(*self.base)[LINE / 8 - 1] }
     }
 
-    /// Returns the flag of entries of this lap: set in the first one, since memory begins as zeros.
+    /// Returns the value of the arrival flag in this lap. The flag is set in the first lap, because memory starts as
+    /// zeros.
     #[inline]
     fn flag(&self) -> u64 {
         if self.passed & self.lines == 0 { FLAG } else { 0 }
     }
 }
 
-/// The end of a queue that writes.
+/// The writing end of a queue.
 pub struct Sender<M> {
     ring: Ring<M>,
-    /// State of the sleep that was last announced.
+    /// State of the last sleep that this end announced.
     sleep: u64,
 }
 
@@ -93,23 +95,24 @@ impl<M: SharedMemory> Sender<M> {
     /// Makes the sender of a queue at `base`.
     ///
     /// # Safety
-    /// `lines` lines from `base` on are mapped as long as this lives, were zero when the queue began, and are
-    /// written by nobody else.
+    /// `lines` lines from `base` on must stay mapped as long as the sender lives, must have been zero when the queue
+    /// began, and must not be written by any other thread or process.
     pub unsafe fn new(memory: M, base: *mut u8, lines: usize) -> Self {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it.
         let sender = Sender { ring: unsafe { Ring::new(memory, base, lines) }, sleep: 0 };
-        // A host's copy of a line that another channel had is arbitrary. What follows does not write all of this one,
-        // and publishes it whole.
+        // If another channel used this line before, this host's cached copy of it is arbitrary. Sends do not write the
+        // whole line but publish it as a whole, so it is cleared here.
         sender.ring.line().iter().for_each(|word| word.store(0, Ordering::Relaxed));
         sender
     }
 
-    /// Sends entries, whose flags must be clear. The line must have been received since it was last sent.
+    /// Sends the entries of one message, whose flags must be clear. The receiver must have read the previous message in
+    /// this line.
     #[inline(always)]
     pub fn send<const N: usize>(&mut self, entries: [u64; N]) {
         let flag = self.ring.flag();
         let line = self.ring.line();
-        // Slices, since an iterator that skips the first is not unrolled.
+        // The code indexes slices because the compiler does not unroll an iterator that skips its first element.
         for (word, entry) in line[1..].iter().zip(&entries[1..]) {
             word.store(entry | flag, Ordering::Relaxed);
         }
@@ -118,16 +121,18 @@ impl<M: SharedMemory> Sender<M> {
         self.ring.memory.claim(ptr::from_ref(self.ring.ahead(CLAIMED)).cast());
     }
 
-    /// Announces a sleep to the receiver, before the last look for what it sends. Returns the sleep's state.
+    /// Announces to the receiver that this end will sleep, and returns the state of the sleep. The caller must look
+    /// once more for messages after this, and only then sleep.
     pub fn announce_sleep(&mut self) -> u64 {
         self.sleep = (self.sleep & !ASLEEP).wrapping_add(2) | ASLEEP;
         self.ring.memory.store(self.ring.sleep_word(), self.sleep);
-        // Pairs with the fence of `wake_sender`: either that look finds what was sent, or the receiver this sleep.
+        // Pairs with the fence of `wake_sender`: either the caller's last look finds the message, or the receiver sees
+        // this sleep.
         fence(Ordering::SeqCst);
         self.sleep
     }
 
-    /// Announces that a sleep is over, unless another one was announced since.
+    /// Announces that a sleep is over, unless a later sleep was announced since.
     pub fn announce_awake(&mut self, sleep: u64) {
         if self.sleep == sleep {
             self.sleep &= !ASLEEP;
@@ -135,7 +140,7 @@ impl<M: SharedMemory> Sender<M> {
         }
     }
 
-    /// Returns the index of the next message's line.
+    /// Returns the index of the line of the next message.
     pub fn next_line(&self) -> usize {
         (self.ring.passed & (self.ring.lines - 1)) as usize
     }
@@ -146,10 +151,10 @@ impl<M: SharedMemory> Sender<M> {
     }
 }
 
-/// The end of a queue that reads.
+/// The reading end of a queue.
 pub struct Receiver<M> {
     ring: Ring<M>,
-    /// State of the sender's sleep that this end last ended.
+    /// State of the last sleep of the sender that this end has ended.
     ended: u64,
 }
 
@@ -157,13 +162,14 @@ impl<M: SharedMemory> Receiver<M> {
     /// Makes the receiver of a queue at `base`.
     ///
     /// # Safety
-    /// `lines` lines from `base` on are mapped as long as this lives, and were zero when the queue began.
+    /// `lines` lines from `base` on must stay mapped as long as the receiver lives, and must have been zero when the
+    /// queue began.
     pub unsafe fn new(memory: M, base: *mut u8, lines: usize) -> Self {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it.
         Receiver { ring: unsafe { Ring::new(memory, base, lines) }, ended: 0 }
     }
 
-    /// Takes the next message, if all of its entries have arrived. The contents are untrusted input.
+    /// Takes the next message if all of its entries have arrived. The contents are untrusted input.
     #[inline(always)]
     pub fn receive<const N: usize>(&mut self) -> Option<[u64; N]> {
         let flag = self.ring.flag();
@@ -182,15 +188,17 @@ impl<M: SharedMemory> Receiver<M> {
         Some(entries)
     }
 
-    /// Prefetches the line `ahead` after the next message's, which will be read soon. Returns the line's index.
+    /// Prefetches the line that is `ahead` lines after the line of the next message, because it will be read soon.
+    /// Returns the index of that line.
     #[inline(always)]
     pub fn expect(&self, ahead: usize) -> usize {
         self.ring.memory.expect(ptr::from_ref(self.ring.ahead(ahead as u64)).cast());
         (self.ring.passed as usize + ahead) & (self.ring.lines as usize - 1)
     }
 
-    /// Calls `ring` if the sender announces a sleep that was not ended yet. `ring` returns whether it ends the sleep. The
-    /// caller has sent before what the sender is to find. Returns false if the sender has to be rung for again.
+    /// Calls `ring` if the sender announces a sleep that this end has not ended yet; `ring` returns whether it woke the
+    /// sender. The caller must first have sent the message for which the sender is to wake. Returns false if the caller
+    /// must try again later.
     pub fn wake_sender(&mut self, ring: impl FnOnce() -> bool) -> bool {
         fence(Ordering::SeqCst);
         let sleep = self.ring.memory.load(self.ring.sleep_word());
@@ -209,13 +217,13 @@ impl<M: SharedMemory> Receiver<M> {
         self.ring.memory.load(&self.ring.line()[0]) & FLAG == self.ring.flag()
     }
 
-    /// Returns the first entry of the next message, for code that waits for it.
+    /// Returns the first entry of the next message, so that a caller can wait for its arrival.
     pub fn awaited(&self) -> Awaited {
         Awaited { entry: &self.ring.line()[0], flag: self.ring.flag() }
     }
 }
 
-/// Entry that has not arrived. Mapped for as long as the receiver it came from.
+/// An entry that has not arrived yet. It stays mapped as long as the receiver that returned it.
 #[derive(Clone, Copy)]
 pub struct Awaited {
     entry: *const AtomicU64,
@@ -223,13 +231,13 @@ pub struct Awaited {
 }
 
 impl Awaited {
-    /// Pauses until the entry's line is written, or for a moment: see [`Pause::until_written`].
+    /// Pauses until the line of the entry is written, or for a short time (see [`Pause::until_written`]).
     ///
     /// # Safety
-    /// The receiver it came from still exists.
+    /// The receiver that returned this entry must still exist.
     #[inline]
     pub unsafe fn pause(self, pause: Pause, moment: Moment) -> bool {
-        // SAFETY: mapped, as the caller says.
+        // SAFETY: the caller guarantees that the entry is mapped.
         let entry = unsafe { &*self.entry };
         pause.until_written(entry, moment, || entry.load(Ordering::Acquire) & FLAG == self.flag)
     }

@@ -7,7 +7,7 @@ use std::any::Any;
 use std::sync::Arc;
 use unrack_pool::wire::PeerProcess;
 
-/// Memory of a message, which can be kept beyond the call.
+/// Memory of a message, which can be kept mapped after the call.
 pub(crate) trait Memory {
     fn keep(&self) -> Kept;
 }
@@ -18,17 +18,17 @@ impl<T: Any + Send + Sync> Memory for Arc<T> {
     }
 }
 
-/// Keeps the memory of a call's messages mapped while it exists. Later calls reuse the contents.
+/// Keeps the memory of a call's messages mapped while it exists. Later calls still overwrite the contents.
 pub struct Kept {
     _memory: Arc<dyn Any + Send + Sync>,
 }
 
-/// Call that is being handled: the request, and in the same buffer the answer.
+/// A call that is being handled. The request and the answer are in the same buffer.
 pub struct Call<'a> {
     base: *mut u8,
     length: usize,
     room: usize,
-    /// Bytes of the answer; and below, the most bytes that were written.
+    /// Length of the answer in bytes. The field below is the largest number of bytes that were written.
     answer: usize,
     written: usize,
     peer: &'a PeerProcess,
@@ -36,7 +36,7 @@ pub struct Call<'a> {
     memory: &'a dyn Memory,
 }
 
-/// Error for an answer that is longer than the client has room for.
+/// Error of an answer that is longer than the client has room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AnswerTooLong {
     pub needed: usize,
@@ -46,16 +46,16 @@ pub struct AnswerTooLong {
 /// Reason why a handler gives no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// Status defined by client and service: from [`Status::SERVICE`] on.
+    /// A status that client and service have defined; at least [`Status::SERVICE`].
     Status(Status),
     NoRoom(AnswerTooLong),
 }
 
 impl Refusal {
-    /// Returns a refusal with a status of the service's own, counted from 0.
+    /// Returns a refusal with a status that the service defines; these are numbered from 0.
     ///
     /// # Panics
-    /// If it is above 3839, the last that fits.
+    /// If the number is above 3839, the largest that fits.
     pub fn from_number(number: u16) -> Refusal {
         assert!(number <= Status::LAST - Status::SERVICE, "statuses of services go up to 3839");
         Refusal::Status(Status(Status::SERVICE + number))
@@ -72,7 +72,7 @@ impl<'a> Call<'a> {
     /// Makes the view of a call for its handler.
     ///
     /// # Safety
-    /// The buffer is in the memory, and nothing else in this process uses it.
+    /// The buffer is in `memory`, and no other code in this process uses it.
     pub(super) unsafe fn new(
         incoming: &IncomingCall,
         memory: &'a dyn Memory,
@@ -90,27 +90,27 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns the client's process, as the kernel knows it.
+    /// Returns the client's process, as the kernel identified it.
     pub fn peer(&self) -> &PeerProcess {
         self.peer
     }
 
-    /// Returns the client's number. This process never gives the same number to two clients, not even one after
-    /// the other.
+    /// Returns the client's number. This process never gives the same number to two clients, even if one ends before
+    /// the other begins.
     pub fn client(&self) -> u64 {
         self.client
     }
 
-    /// Keeps the memory of the messages mapped beyond the call: for pointers into it that the compiler does not
-    /// see, in programs in other languages.
+    /// Keeps the memory of the messages mapped after the call. This is meant for programs in other languages, whose
+    /// pointers into the memory the compiler cannot check.
     pub fn keep_memory(&self) -> Kept {
         self.memory.keep()
     }
 
-    /// Returns the request. The answer will be in its place.
+    /// Returns the request. The answer will overwrite it.
     #[inline]
     pub fn request(&self) -> View<'_> {
-        // SAFETY: mapped; the bytes were reached when the call was admitted.
+        // SAFETY: the bytes are mapped, which was checked when the call was admitted.
         unsafe { View::new(self.base, self.length) }
     }
 
@@ -119,7 +119,7 @@ impl<'a> Call<'a> {
         self.room
     }
 
-    /// Returns the answer's bytes, to be written. They contain at first what the request has there.
+    /// Returns the bytes of the answer, to be written. At first they contain the bytes of the request.
     ///
     /// # Errors
     /// If the client has no room for that many bytes.
@@ -130,11 +130,11 @@ impl<'a> Call<'a> {
         }
         self.answer = bytes;
         self.written = self.written.max(bytes);
-        // SAFETY: mapped and writable; the bytes were reached when the call was admitted.
+        // SAFETY: the bytes are mapped and writable, which was checked when the call was admitted.
         Ok(unsafe { ViewMut::new(self.base, bytes) })
     }
 
-    /// Returns the status, length and written bytes of an answer.
+    /// Returns the status, the length and the number of written bytes of the answer.
     pub(super) fn outcome(&self, ended: Result<Status, Refusal>) -> Outcome {
         let (status, length) = match ended {
             Ok(status) => (status, self.answer as u32),
@@ -145,8 +145,9 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Outcome of a call, to be sent. Two words, which are passed in registers: in memory it would be stored in pieces and
-/// loaded in larger ones, which waits until all earlier stores are globally visible, among them those of the answer.
+/// Outcome of a call, to be sent to the client. It consists of two words, which are passed in registers. In memory it
+/// would be stored in pieces and loaded in larger ones, and such a load waits until all earlier stores are globally
+/// visible, among them those of the answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outcome {
     /// Status in the upper half, length in the lower.
@@ -160,7 +161,7 @@ impl Outcome {
         Outcome { answer: u64::from(status.0) << 32 | u64::from(length), written }
     }
 
-    /// Makes an outcome without an answer's bytes.
+    /// Makes an outcome without any bytes of an answer.
     pub(crate) fn from_status(status: Status) -> Outcome {
         Outcome::new(status, 0, 0)
     }
@@ -171,13 +172,13 @@ impl Outcome {
         Status((self.answer >> 32) as u16)
     }
 
-    /// Returns the bytes of the answer; with an error status, its detail.
+    /// Returns the length of the answer in bytes; with an error status, a detail of the error.
     #[inline(always)]
     pub(crate) fn length(self) -> u32 {
         self.answer as u32
     }
 
-    /// Returns the most bytes of the buffer that were written.
+    /// Returns the largest number of bytes that were written to the buffer.
     #[inline(always)]
     pub(crate) fn written(self) -> usize {
         self.written

@@ -1,4 +1,4 @@
-//! Context in which a client's calls run: the client's identity, and the streams that it has open.
+//! Context in which a client's calls run: the client's identity and its open streams.
 
 use super::call::{Call, Memory, Outcome, Refusal};
 use super::methods::{Handler, Methods, PartSource};
@@ -8,16 +8,16 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use unrack_pool::wire::PeerProcess;
 
-/// A client, however it is connected.
+/// A client, over a pool or over TCP, as its calls see it.
 pub(crate) struct Desk {
     peer: PeerProcess,
     client: u64,
-    /// Open streams, by the slot that each was opened on.
+    /// Open streams, by the slot on which each was opened.
     streams: HashMap<u16, PartSource>,
 }
 
 impl Desk {
-    /// Makes the desk of a client with number `client`.
+    /// Makes the desk of the client with number `client`.
     pub(crate) fn new(peer: PeerProcess, client: u64) -> Desk {
         Desk { peer, client, streams: HashMap::new() }
     }
@@ -30,7 +30,7 @@ impl Desk {
     /// Runs a call to its end.
     ///
     /// # Safety
-    /// The call's buffer is in the memory, and nothing else in this process uses it.
+    /// The call's buffer is in `memory`, and no other code in this process uses it.
     #[inline(always)]
     pub(crate) unsafe fn run(
         &mut self,
@@ -62,7 +62,7 @@ impl Desk {
         memory: &dyn Memory,
         handler: impl FnOnce(&mut Call<'_>) -> Result<Status, Refusal>,
     ) -> Outcome {
-        // SAFETY: as the caller of `run` says.
+        // SAFETY: the caller of `run` guarantees it.
         unsafe { run_handler(incoming, memory, (&self.peer, self.client), handler) }
     }
 
@@ -98,10 +98,10 @@ impl Desk {
     }
 }
 
-/// Runs a handler, which may panic without harm to others.
+/// Runs a handler, and returns its outcome. A panic of the handler fails only this call.
 ///
 /// # Safety
-/// As [`Desk::run`].
+/// As for [`Desk::run`].
 #[inline]
 pub(super) unsafe fn run_handler(
     incoming: &IncomingCall,
@@ -109,7 +109,7 @@ pub(super) unsafe fn run_handler(
     client: (&PeerProcess, u64),
     handler: impl FnOnce(&mut Call<'_>) -> Result<Status, Refusal>,
 ) -> Outcome {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it.
     let mut call = unsafe { Call::new(incoming, memory, client) };
     match catch_unwind(AssertUnwindSafe(|| handler(&mut call))) {
         Ok(ended) => call.outcome(ended),

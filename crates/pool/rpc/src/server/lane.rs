@@ -1,4 +1,4 @@
-//! A thread that serves ports, and sleeps when there is nothing to do.
+//! A thread that serves ports, and sleeps when no client has work for it.
 
 use super::methods::Methods;
 use super::port::Port;
@@ -14,19 +14,20 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use unrack_pool::{Channel, Client, LOST_RING};
 
-/// Time to look for calls even if it was in vain lately.
+/// Time for which a lane polls for calls even if polling was in vain recently.
 const SHORT: Duration = Duration::from_micros(5);
-/// Longest time that a lane sleeps while a client may have to be rung for again.
+/// Longest time that a lane sleeps while it may have to ring a client again.
 const LONGEST_NAP: Duration = Duration::from_millis(100);
-/// Rounds after which clients are rung for that may have gone to sleep before their answers. This needs a fence,
-/// which would delay answers that are on their way.
+/// Number of polling rounds after which a lane rings clients that may have gone to sleep before their answers came. The
+/// lane does not do this in each round, because ringing needs a fence, which would delay answers that are being
+/// written.
 const RING_EVERY: u32 = 16;
-/// Time asleep after which a lane looks once more: a client announces a call without making sure that the lane
+/// Time asleep after which a lane polls once more, because a client announces a call without making sure that the lane
 /// has not just gone to sleep.
 const SECOND_LOOK: Duration = Duration::from_millis(1);
-/// Number of clients up to which a look at all of them takes about as long as reading the clock.
+/// Largest number of clients for which polling all of them takes about as long as reading the clock.
 const FEW: usize = 4;
-/// Rounds of looking between two checks for clients that are gone.
+/// Number of polling rounds between two checks for clients that are gone.
 const ROUNDS: u32 = 1024;
 
 /// All lanes of a server.
@@ -37,12 +38,12 @@ pub(super) struct Lanes {
     queue_bytes: usize,
 }
 
-/// State that a lane's thread and the acceptor share.
+/// State that a lane's thread shares with the acceptor.
 pub(super) struct Lane {
     number: usize,
     pool: Client,
     adopted: Mutex<Vec<Port>>,
-    /// True if there is something in `adopted`, or the lane is to stop.
+    /// True if `adopted` is not empty, or if the lane has to stop.
     called: AtomicBool,
     stop: AtomicBool,
 }
@@ -90,12 +91,12 @@ impl Lanes {
         Ok(Arc::new(lanes))
     }
 
-    /// Returns the lane for the next client, in turn.
+    /// Returns the lane for the next client; lanes take turns.
     pub(super) fn next(&self) -> &Lane {
         &self.lanes[self.next.fetch_add(1, Ordering::Relaxed) % self.lanes.len()]
     }
 
-    /// Returns the bytes of a queue area.
+    /// Returns the size of a queue area in bytes.
     pub(super) fn queue_bytes(&self) -> usize {
         self.queue_bytes
     }
@@ -113,7 +114,7 @@ impl Lanes {
 }
 
 impl Lane {
-    /// Returns the index of the bell that its clients ring.
+    /// Returns the index of the bell that the lane's clients ring.
     pub(super) fn bell(&self) -> usize {
         self.number
     }
@@ -135,7 +136,7 @@ struct Thread {
     lane: Arc<Lane>,
     clients: Clients,
     patience: Patience,
-    /// Time to sleep before looking once more, or ringing again for a client that was about to sleep.
+    /// Time to sleep before the lane polls once more, or rings again a client that was about to sleep.
     nap: Duration,
     /// Time of the last call.
     last_call: Instant,
@@ -145,10 +146,11 @@ struct Thread {
 struct Clients {
     methods: Arc<Methods>,
     workers: Option<Workers>,
-    /// Ports by number; a client that is gone leaves a gap when its workers are done.
+    /// Ports by number. The port of a client that is gone is removed when the workers have finished its calls, which
+    /// leaves a gap.
     ports: Vec<Option<Port>>,
     pause: Pause,
-    /// Rounds since clients were last rung for.
+    /// Number of rounds since the lane last rang clients.
     rounds: u32,
 }
 
@@ -172,7 +174,7 @@ impl Thread {
         }
     }
 
-    /// Takes new clients. Returns whether to go on.
+    /// Takes new clients. Returns false if the lane has to stop.
     fn attend(&mut self) -> bool {
         self.lane.called.store(false, Ordering::SeqCst);
         if self.lane.stop.load(Ordering::SeqCst) {
@@ -185,8 +187,8 @@ impl Thread {
         true
     }
 
-    /// Looks for a while, then sleeps until a client, a worker, the acceptor, or the end of a peer rings. Returns whether
-    /// something came while it looked.
+    /// Polls for a while, then sleeps until a client, a worker, the acceptor, or the end of a peer rings the bell.
+    /// Returns whether there was work to do while it polled.
     fn wait(&mut self) -> bool {
         let Thread { lane, clients, patience, .. } = self;
         let clients = RefCell::new(clients);
@@ -194,7 +196,8 @@ impl Thread {
             None,
             || clients.borrow_mut().round() || lane.called.load(Ordering::Relaxed),
             |moment| clients.borrow().pause(moment),
-            // Looking may have no other end: a lane that spins would keep the memory of clients that are gone.
+            // Polling must also end when a client is gone, because a lane that polls without end would keep the memory
+            // of such clients.
             || clients.borrow().anybody_gone(),
         );
         if looked {
@@ -208,8 +211,8 @@ impl Thread {
         let (is_far, waited) = (clients.any_far(), self.last_call.elapsed());
         let short = is_far.then(|| wait::nap(waited, clients.all_ring())).flatten();
         let nap = short.map_or(nap, |short| nap.min(short));
-        // Only looks: a handler that ran here could wait for the thread that reads the manager's messages, while that
-        // one waits to ring this bell.
+        // The lane only checks for work here. If a handler ran here, it could wait for the thread that reads the
+        // manager's messages, while that thread waits to ring this bell.
         lane.pool.bell(lane.number).sleep(Some(nap), || {
             if short.is_none() {
                 clients.ports.iter_mut().flatten().for_each(Port::announce_sleep);
@@ -232,7 +235,7 @@ impl Clients {
         }
     }
 
-    /// Looks at all clients once. Returns whether there was anything to do.
+    /// Polls all clients once. Returns whether any of them had work.
     #[inline]
     fn round(&mut self) -> bool {
         let mut any = self.workers.is_some() && self.answer_done();
@@ -254,7 +257,7 @@ impl Clients {
             || self.ports.iter().flatten().any(Port::has_request)
     }
 
-    /// Rings for all clients that may have gone to sleep before their answers.
+    /// Rings all clients that may have gone to sleep before their answers came.
     #[cold]
     fn ring(&mut self) {
         self.rounds = 0;
@@ -265,7 +268,7 @@ impl Clients {
         }
     }
 
-    /// Answers the calls that workers have finished.
+    /// Answers the calls that workers have finished. Returns whether there were any.
     fn answer_done(&mut self) -> bool {
         let done = self.workers.as_ref().map_or_else(Vec::new, Workers::take_done);
         for one in &done {
@@ -277,7 +280,7 @@ impl Clients {
         !done.is_empty()
     }
 
-    /// Pauses between two looks. Returns whether the pause, or the look, took long.
+    /// Pauses between two polls. Returns whether the pause, or the poll before it, took long.
     #[inline]
     fn pause(&self, moment: Moment) -> bool {
         match self.ports.as_slice() {
@@ -302,7 +305,7 @@ impl Clients {
         self.ports.iter().flatten().any(Port::may_go)
     }
 
-    /// Forgets clients that are gone, and of which no worker has a call.
+    /// Removes clients that are gone, unless a worker still runs one of their calls.
     fn let_go(&mut self) {
         for port in &mut self.ports {
             if port.as_ref().is_some_and(Port::may_go) {

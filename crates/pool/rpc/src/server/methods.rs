@@ -5,10 +5,10 @@ use crate::error::Error;
 use crate::method::Method;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Result of a handler: success, or a status of the service's own.
+/// Result of a handler: success, or a refusal with a status that the service defines.
 pub type Answered = Result<(), Refusal>;
 
-/// Writer of the parts of a stream: writes one part per call, and returns whether there are more.
+/// Writer of the parts of a stream. Each call writes one part and returns whether more follow.
 pub type PartSource = Box<dyn FnMut(&mut Call<'_>) -> Result<bool, Refusal> + Send>;
 
 type Handles<T> = Box<dyn Fn(&mut Call<'_>) -> Result<T, Refusal> + Send + Sync>;
@@ -19,14 +19,14 @@ pub(crate) enum Handler {
     Stream(Handles<PartSource>),
 }
 
-/// Handlers, sorted by number once all are known.
+/// Handlers of all methods. [`finish`](Methods::finish) sorts them by number.
 #[derive(Default)]
 pub(crate) struct Methods {
     all: Vec<(Method, String, Handler)>,
     gone: Option<Gone>,
 }
 
-/// Callback for clients that are gone.
+/// Callback that runs for each client that is gone.
 type Gone = Box<dyn Fn(u64) + Send + Sync>;
 
 impl Methods {
@@ -35,23 +35,23 @@ impl Methods {
         self.all.push((Method::named(name), name.to_string(), handler));
     }
 
-    /// Sets the callback for clients that are gone.
+    /// Sets the callback that runs for each client that is gone.
     pub(crate) fn when_gone(&mut self, gone: Gone) {
         self.gone = Some(gone);
     }
 
-    /// Calls the callback for a client that is gone, and of which no call runs. The callback may panic without
-    /// harm to others.
+    /// Runs the callback for a client that is gone and whose calls have all ended. If the callback panics, no other
+    /// client is affected.
     pub(crate) fn tell_gone(&self, client: u64) {
         if let Some(gone) = &self.gone {
             let _ = catch_unwind(AssertUnwindSafe(|| gone(client)));
         }
     }
 
-    /// Sorts the handlers.
+    /// Sorts the handlers by number.
     ///
     /// # Errors
-    /// If two names have one number.
+    /// If two names have the same number.
     pub(crate) fn finish(mut self) -> Result<Methods, Error> {
         self.all.sort_by_key(|&(number, ..)| number);
         match self.all.windows(2).find(|pair| pair[0].0 == pair[1].0) {
@@ -60,7 +60,7 @@ impl Methods {
         }
     }
 
-    /// Returns the handler of a method's number.
+    /// Returns the handler of the method with this number.
     #[inline]
     pub(crate) fn get(&self, number: u32) -> Option<&Handler> {
         let at = self.all.binary_search_by_key(&Method(number), |&(number, ..)| number).ok()?;

@@ -4,9 +4,9 @@
 //! |---|---|
 //! | [`methods`] | handlers of methods, by number |
 //! | [`call`] | a call, as its handler sees it |
-//! | [`desk`] | a client's identity and open streams: the context in which its calls run |
+//! | [`desk`] | a client's identity and open streams, which form the context in which its calls run |
 //! | [`port`] | one client: its queues, granted memory and streams |
-//! | [`lane`] | a thread that serves ports, and sleeps when there is nothing to do |
+//! | [`lane`] | a thread that serves ports, and sleeps when no client has work for it |
 //! | [`workers`] | threads for slow handlers |
 
 mod call;
@@ -35,24 +35,24 @@ use unrack_pool::process::Maker;
 use unrack_pool::wire::Access;
 use unrack_pool::{Arena, BELLS, Offer, Service};
 
-/// Codes with which a client that wants to connect is refused.
+/// Codes of refusals to clients that want to connect.
 pub(crate) const WRONG_VERSION: u32 = 1;
 const NOT_RPC: u32 = 2;
 
 /// Configuration of a server.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Trade-off while waiting for calls.
+    /// How the server waits for calls: by polling, by sleeping, or adaptively.
     pub waiting: Waiting,
-    /// Number of threads that look for calls. Each client belongs to one of them.
+    /// Number of threads that poll for calls. Each client belongs to one of them.
     pub lanes: usize,
-    /// Number of threads that run handlers; 0: the thread that finds a call runs it to its end (HydraRPC §5.1).
+    /// Number of threads that run handlers. With 0, the thread that finds a call runs it to its end (HydraRPC §5.1).
     pub workers: usize,
-    /// Address at which to accept clients that share no memory, as `tcp://host:port`; port 0 is a free one. Each
-    /// such client has a thread, which runs its calls, whatever lanes and workers there are. Beyond loopback,
-    /// callers prove a key that is trusted here ([`tcp::Scheme`]).
+    /// Address at which the server accepts clients that share no memory, as `tcp://host:port`. Port 0 selects a free
+    /// one. Each such client has a thread that runs its calls, independent of lanes and workers. Beyond loopback,
+    /// clients must prove a key that the server trusts ([`tcp::Scheme`]).
     pub listen: Option<String>,
-    /// Limits on the memory held for such clients.
+    /// Limits on the memory that the server holds for clients that share no memory.
     pub limits: tcp::PeerLimits,
 }
 
@@ -68,7 +68,7 @@ impl Default for Options {
     }
 }
 
-/// Service that does not serve yet: its methods.
+/// A service that does not serve yet: its name, methods and options.
 pub struct Server {
     name: String,
     methods: Methods,
@@ -82,8 +82,8 @@ impl Server {
         Server { name: name.into(), methods: Methods::default(), options, lent: None }
     }
 
-    /// Adds a method that is answered at once. The handler reads the request and writes the answer in the same
-    /// buffer.
+    /// Adds a method that is answered at once. The handler reads the request from a buffer and writes the answer to the
+    /// same buffer.
     #[must_use]
     pub fn method(
         mut self,
@@ -94,9 +94,8 @@ impl Server {
         self
     }
 
-    /// Adds a method that answers in parts. The handler looks at the request, and returns a [`PartSource`] that
-    /// writes one part each time it is called. The thread that found the call writes the parts, whatever workers
-    /// there are.
+    /// Adds a method that answers in parts. The handler reads the request and returns a [`PartSource`], which writes
+    /// one part each time it is called. The thread that found the call writes the parts, even if there are workers.
     #[must_use]
     pub fn stream(
         mut self,
@@ -107,27 +106,28 @@ impl Server {
         self
     }
 
-    /// Lets all clients read an arena's buffers in place: an answer names one by its offset, and a client finds
-    /// it with [`Client::lent`](crate::Client::lent). A client can read all of the arena; access control is up to
-    /// the service.
+    /// Lets all clients read the buffers of an arena in place. An answer contains the offset of a buffer, and the
+    /// client finds the buffer with [`Client::lent`](crate::Client::lent). Note that every client can read the whole
+    /// arena, so the service must not keep data there that a client must not see.
     #[must_use]
     pub fn lend(mut self, arena: &Arena) -> Self {
         self.lent = Some(arena.clone());
         self
     }
 
-    /// Sets what to do when a client ([`Call::client`]) has gone, however it ended, and none of its calls runs.
+    /// Sets a callback that runs after a client ([`Call::client`]) has gone, for whatever reason, and none of its calls
+    /// runs any more.
     #[must_use]
     pub fn when_gone(mut self, gone: impl Fn(u64) + Send + Sync + 'static) -> Self {
         self.methods.when_gone(Box::new(gone));
         self
     }
 
-    /// Registers with the pool at a socket, or only listens if this is a `tcp://host:port`, and serves until the
+    /// Registers with the pool at a socket, or, if `pool` is a `tcp://host:port`, only listens there. Serves until the
     /// returned value is dropped.
     ///
     /// # Errors
-    /// If there is no pool, the name is taken, or two methods have the same number.
+    /// If there is no pool, if the name is taken, or if two methods have the same number.
     pub fn serve(self, pool: impl AsRef<Path>) -> Result<Serving, Error> {
         let place = pool.as_ref();
         if tcp::address(place).is_some() {
@@ -140,7 +140,7 @@ impl Server {
     /// Serves as [`serve`](Server::serve) does, over an existing connection to the pool.
     ///
     /// # Errors
-    /// As [`serve`](Server::serve).
+    /// As for [`serve`](Server::serve).
     pub fn serve_on(self, pool: &unrack_pool::Client) -> Result<Serving, Error> {
         self.start(Some(pool))
     }
@@ -159,7 +159,7 @@ impl Server {
     }
 }
 
-/// Returns the address of a `tcp://` name, or an error if it has another form.
+/// Returns the address of a `tcp://` name; fails if the name has another form.
 fn tcp_address(listen: &str) -> Result<&str, Error> {
     tcp::address(listen.as_ref()).ok_or_else(|| Error::Listen {
         address: listen.into(),
@@ -167,7 +167,7 @@ fn tcp_address(listen: &str) -> Result<&str, Error> {
     })
 }
 
-/// Threads that serve the clients of a pool.
+/// The threads that serve the clients of a pool.
 struct Pooled {
     maker: Maker,
     lanes: Arc<Lanes>,
@@ -195,7 +195,7 @@ impl Pooled {
 
     fn join(&mut self) {
         if !self.maker.is_here() {
-            // The threads are the parent's, who serves.
+            // The threads run in the parent process, which serves, so a child cannot join them.
             return std::mem::forget(self.acceptor.take());
         }
         if let Some(acceptor) = self.acceptor.take() {
@@ -217,8 +217,8 @@ impl Drop for Pooled {
     }
 }
 
-/// A running service. Dropping it ends the service with all its connections, but in a child made by `fork`, where nothing of it
-/// runs.
+/// A running service. Dropping it ends the service and all its connections. In a child process made by `fork`, however,
+/// dropping it does nothing, because none of its threads runs there.
 pub struct Serving {
     name: String,
     pooled: Option<Pooled>,
@@ -231,12 +231,12 @@ impl Serving {
         &self.name
     }
 
-    /// Returns the address at which it listens, if it does.
+    /// Returns the address at which the service listens over TCP, if it does.
     pub fn address(&self) -> Option<SocketAddr> {
         self.listening.as_ref().map(Listening::address)
     }
 
-    /// Waits until the manager of the pool is gone; for ever, if it serves by TCP only.
+    /// Waits until the manager of the pool is gone. Waits for ever if the service uses only TCP.
     pub fn wait(mut self) {
         match (&mut self.pooled, &mut self.listening) {
             (Some(pooled), _) => pooled.join(),
@@ -246,14 +246,14 @@ impl Serving {
     }
 }
 
-/// Accepts clients until the service is closed, or the manager gone.
+/// Accepts clients until the service is closed or the manager is gone.
 fn accept(service: &Service, lanes: &Lanes, lent: Option<&Arena>) {
     while let Ok(Some(offer)) = service.accept(Duration::MAX) {
         admit(offer, lanes, lent);
     }
 }
 
-/// Accepts a client that speaks the same version, and tells others why not.
+/// Accepts a client that speaks the same version of the protocol, and refuses any other with a reason.
 fn admit(mut offer: Offer, lanes: &Lanes, lent: Option<&Arena>) {
     let theirs = Greeting::from_bytes(&offer.greeting().bytes);
     match theirs {
@@ -268,13 +268,13 @@ fn admit(mut offer: Offer, lanes: &Lanes, lent: Option<&Arena>) {
         return offer.refuse(NOT_RPC, "the pool's queue areas are too small");
     };
     let hello = Greeting::new(layout.lines()).to_bytes();
-    // A client that is gone already needs no answer.
+    // If the client is already gone, it needs no answer.
     let Ok(channel) = offer.accept(&hello, lane.bell(), &[]) else { return };
-    // Done before its first call is answered, which may name what is lent.
+    // The arena is shared before the client's first call is answered, because the answer may refer to a lent buffer.
     if lent.is_none_or(|arena| arena.share_with(&channel, Access::Read).is_ok()) {
         lane.adopt(channel, layout);
     }
 }
 
-/// Most lanes: each has a bell of its own.
+/// Largest number of lanes, because each lane needs a separate bell.
 const MOST_LANES: usize = BELLS;

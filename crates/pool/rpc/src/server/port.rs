@@ -1,4 +1,4 @@
-//! One client: its queues, granted memory and streams.
+//! One client of a server: its queues, granted memory and streams.
 
 use super::call::Outcome;
 use super::desk::Desk;
@@ -14,34 +14,35 @@ use unrack_pool::cache_control::AnyMemory;
 use unrack_pool::wire::Access;
 use unrack_pool::{Channel, Client, Rung};
 
-/// Most calls of one client that run before the next client's turn.
+/// Most calls of one client that run before the next client gets its turn.
 const TURN: usize = 16;
 
-/// Server's side of the connection of one client.
+/// The server's side of a client's connection.
 pub(super) struct Port {
     callee: Callee<AnyMemory>,
     granted: Granted,
     desk: Desk,
     pause: Pause,
-    /// Number of calls that workers have.
+    /// Number of calls that workers are running.
     pub running: usize,
     rung: Rung,
-    /// Sleep that was announced to a client on another host.
+    /// State of the sleep that was announced to a client on another host.
     asleep: Option<u64>,
-    /// True if there are answers that the client may have gone to sleep without.
+    /// True if there are answers, and the client may have gone to sleep before they came.
     pub owes_ring: bool,
 }
 
-/// Memory that the client granted.
+/// Memory that the client granted to the server.
 struct Granted {
     channel: Arc<Channel>,
-    /// Time of the last query to the manager, had queries been at least [`BETWEEN_ASKING`] apart.
+    /// Virtual time of the queries to the manager, which each query advances by [`BETWEEN_ASKING`]. While it is ahead
+    /// of the clock, no query is made.
     asked: Cell<Option<Instant>>,
 }
 
-/// Interval at which the manager may be asked for grants that are not known yet. A client that names memory it
-/// never granted must not have the manager asked all the time, since others wait meanwhile: the manager is asked
-/// this often, and a number of times in a row.
+/// Average interval at which a port may query the manager for grants that it does not know yet. The limit is needed
+/// because a malicious client could keep naming memory that it never granted, and other clients wait during each query.
+/// After a pause, up to [`ASKED_IN_A_ROW`] queries may follow each other directly.
 const BETWEEN_ASKING: Duration = Duration::from_millis(10);
 const ASKED_IN_A_ROW: u32 = 64;
 
@@ -67,7 +68,7 @@ impl Port {
     pub(super) fn new(channel: Channel, pool: &Client, layout: Layout) -> Port {
         let pause = Pause::new(pool.pool().mode, !channel.peer().is_far());
         let area = channel.queue_base().as_ptr();
-        // SAFETY: the area is mapped as long as the channel, which this port holds.
+        // SAFETY: the area is mapped as long as the channel, which this port owns.
         let callee = unsafe { Callee::new(pool.memory().clone(), area, layout) };
         let desk = Desk::new(channel.peer().clone(), channel.id().0);
         let granted = Granted {
@@ -86,7 +87,7 @@ impl Port {
         }
     }
 
-    /// Returns whether the client is gone, and no worker has a call of it.
+    /// Returns whether the port can be removed: the client is gone, and no worker runs one of its calls.
     pub(super) fn may_go(&self) -> bool {
         self.running == 0 && self.granted.channel.gone().is_some()
     }
@@ -96,12 +97,13 @@ impl Port {
         self.granted.channel.peer().is_far()
     }
 
-    /// Returns whether the client rings. One on another host needs doorbells.
+    /// Returns whether the client rings when it has sent requests. A client on another host can do so only if the hosts
+    /// have doorbells.
     pub(super) fn rings(&self) -> bool {
         self.granted.channel.rings()
     }
 
-    /// Announces to a client on another host that the lane sleeps.
+    /// Announces to a client on another host that the lane is about to sleep.
     pub(super) fn announce_sleep(&mut self) {
         if self.is_far_that_rings() {
             self.asleep = Some(self.callee.announce_sleep());
@@ -124,27 +126,27 @@ impl Port {
         self.callee.has_request()
     }
 
-    /// Returns the client's number, as handlers know it.
+    /// Returns the client's number, by which handlers identify it.
     pub(super) fn client(&self) -> u64 {
         self.desk.client()
     }
 
-    /// Pauses until the next request comes, or for a moment. Returns whether the pause, or the look before it,
-    /// took long.
+    /// Pauses until the next request comes, or for a short time. Returns whether the pause, or the poll before it, took
+    /// long.
     #[inline]
     pub(super) fn pause(&self, moment: Moment) -> bool {
         // SAFETY: the queues are mapped as long as the port exists.
         unsafe { self.callee.awaited().pause(self.pause, moment) }
     }
 
-    /// Runs the calls that have come, at most a turn of them. Returns whether there were any.
+    /// Runs the calls that have come, at most [`TURN`] of them. Returns whether there were any.
     #[inline(always)]
     pub(super) fn serve(&mut self, number: usize, methods: &Arc<Methods>, workers: Option<&Workers>) -> bool {
         let (mut any, mut next) = (false, None);
         for turn in 1..=TURN {
             let Some(incoming) = next.take().or_else(|| self.callee.poll(&self.granted)) else { break };
-            // While several come, the next is fetched before one runs. A call that comes alone is not delayed by
-            // a look.
+            // If several calls have come, the next one is fetched before the current one runs. The first call runs
+            // without this poll, so that a call that comes alone is not delayed.
             if any && turn < TURN {
                 next = self.callee.poll(&self.granted);
             }
@@ -160,7 +162,7 @@ impl Port {
         any
     }
 
-    /// Runs a call here and answers it, or gives it to a worker.
+    /// Runs a call in this thread and answers it, or gives it to a worker.
     #[inline(always)]
     fn run(
         &mut self,
@@ -178,7 +180,7 @@ impl Port {
             let (channel, methods) = (self.granted.channel.clone(), methods.clone());
             return workers.give(Job { port: number, incoming: *incoming, channel, methods });
         }
-        // SAFETY: the channel keeps the buffer mapped; a slot's call runs once at a time.
+        // SAFETY: the channel keeps the buffer mapped, and at most one call of a slot runs at a time.
         let outcome = unsafe { self.desk.run(incoming, &self.granted.channel, methods) };
         self.answer(request.slot, outcome);
     }
@@ -189,9 +191,9 @@ impl Port {
         self.callee.answer(slot, outcome.status(), outcome.length(), outcome.written());
     }
 
-    /// Wakes the client if it sleeps, as there are answers. This needs a fence, and so waits until all stores are
-    /// globally visible; it is done when there is time. A client that is about to sleep is rung for again later,
-    /// rather than waited for: others wait meanwhile, and it may never sleep.
+    /// Wakes the client if it sleeps, because there are answers for it. This needs a fence, which waits until all
+    /// stores are globally visible, so the lane does it only when it has time. A client that is about to sleep is not
+    /// waited for but rung again later, because other clients would wait meanwhile, and the client may never sleep.
     #[inline(always)]
     pub(super) fn ring(&mut self) {
         let heard = match self.is_far_that_rings() {

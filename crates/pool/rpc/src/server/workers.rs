@@ -1,4 +1,4 @@
-//! Worker threads for slow handlers, so that the thread that looks for calls goes on looking.
+//! Worker threads for slow handlers, so that the lane's thread can continue to poll for calls.
 
 use super::call::Outcome;
 use super::desk::run_handler;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use unrack_pool::{Channel, Client};
 
-/// Call for a worker to run. It keeps its buffer mapped.
+/// A call that a worker is to run. It keeps the call's buffer mapped.
 pub(super) struct Job {
     pub port: usize,
     pub incoming: IncomingCall,
@@ -18,7 +18,7 @@ pub(super) struct Job {
     pub methods: Arc<Methods>,
 }
 
-// SAFETY: the pointer is to shared memory, which the channel keeps mapped, and which only this job uses.
+// SAFETY: the pointer is to shared memory, which the channel keeps mapped and which only this job uses.
 unsafe impl Send for Job {}
 
 /// Outcome of a job.
@@ -49,7 +49,7 @@ struct Work {
 }
 
 impl Workers {
-    /// Starts `count` workers. `bell`: index of the lane's bell, which is rung when a job is done.
+    /// Starts `count` workers. `bell` is the index of the lane's bell, which a worker rings when it has finished a job.
     pub(super) fn start(count: usize, pool: &Client, bell: usize) -> std::io::Result<Workers> {
         let shared = Arc::new(Shared {
             work: Mutex::default(),
@@ -74,12 +74,12 @@ impl Workers {
         self.shared.given.notify_one();
     }
 
-    /// Takes the finished jobs, for the lane to answer.
+    /// Takes the outcomes of the finished jobs, so that the lane can answer them.
     pub(super) fn take_done(&self) -> Vec<Done> {
         std::mem::take(&mut *self.shared.done())
     }
 
-    /// Returns whether a job was finished that the lane has not answered.
+    /// Returns whether there are finished jobs that the lane has not answered yet.
     pub(super) fn have_done(&self) -> bool {
         !self.shared.done().is_empty()
     }
@@ -125,7 +125,7 @@ fn run(shared: &Shared) {
             unreachable!("only such calls are given to workers");
         };
         let client = (job.channel.peer(), job.channel.id().0);
-        // SAFETY: the job keeps the buffer mapped; a slot's call runs once at a time.
+        // SAFETY: the job keeps the buffer mapped, and at most one call of a slot runs at a time.
         let outcome = unsafe {
             run_handler(&job.incoming, &job.channel, client, |call| handler(call).map(|()| Status::DONE))
         };

@@ -1,9 +1,14 @@
-//! Choice of the connection that makes room when there are too many.
+//! Choice of the connection that is closed to make room when a server has too many.
 //!
-//! In this order: of the peer with the most connections, if these are more than the new one's peer would have, a
-//! connection that has not sent its hello, else the one that was idle longest; of any peer, one that has not sent
-//! its hello in [`GREETING`]; of any peer, the one that was idle longest, if for [`IDLE`]. One that runs a call
-//! is never chosen. A client whose connection was closed connects again by itself, and goes on with its session.
+//! The server considers these candidates in order, and closes the first that exists:
+//!
+//! 1. If one peer has more connections than the peer of the new connection would have: of that peer, a connection that
+//!    has not sent its hello, or else the connection that was idle longest.
+//! 2. Of any peer, a connection that has not sent its hello within [`GREETING`].
+//! 3. Of any peer, the connection that was idle longest, if that is at least [`IDLE`].
+//!
+//! The server never closes a connection that runs a call. The client of a closed connection reconnects by itself and
+//! continues its session.
 
 use super::hello::Backlog;
 use std::collections::BTreeMap;
@@ -15,8 +20,8 @@ use unrack_keys::shares::Peer;
 
 /// Time without a hello after which a new connection may be closed to make room.
 const GREETING: Duration = Duration::from_secs(1);
-/// Time without a call after which a client's connection may be closed to make room. At 256 connections, clients
-/// that reconnect at once for this reason are 26 a second.
+/// Time without a call after which a client's connection may be closed to make room. With 256 connections, this limits
+/// the clients that are closed and reconnect for this reason to 26 per second.
 const IDLE: Duration = Duration::from_secs(10);
 
 /// Activity of a connection.
@@ -43,14 +48,14 @@ struct Connection {
     activity: Arc<Activity>,
 }
 
-/// Current activity of a connection, and when it began.
+/// Current activity of a connection, and the time when it began.
 #[derive(Debug)]
 struct Activity {
     doing: AtomicU8,
     since_ms: AtomicU64,
 }
 
-/// A counted connection. Dropping it uncounts it.
+/// A connection that is counted. Dropping this value removes the connection from the count.
 pub(super) struct Counted {
     connections: Arc<Connections>,
     number: u64,
@@ -58,21 +63,21 @@ pub(super) struct Counted {
 }
 
 impl Connections {
-    /// Makes a counter of at most `most` connections.
+    /// Makes a counter that admits at most `most` connections.
     pub(super) fn new(most: usize) -> Arc<Connections> {
         Arc::new(Connections { most, began: Instant::now(), all: Mutex::default() })
     }
 
-    /// Counts a connection, for which another may have to be closed.
+    /// Counts a new connection. If there are too many, another connection is closed.
     ///
     /// # Errors
-    /// If there are too many, and none makes room: the number of connections.
+    /// If there are too many connections and none can be closed: returns the numbers of connections.
     pub(super) fn admit(self: &Arc<Self>, peer: Peer, socket: &Arc<TcpStream>) -> Result<Counted, Backlog> {
         let mut all = self.all();
         if all.len() >= self.most {
             let number = choose(&all, peer, self.now_ms()).ok_or_else(|| backlog(&all, peer))?;
             let chosen = all.remove(&number).and_then(|chosen| chosen.socket.upgrade());
-            // The connection's thread sees this, and ends.
+            // The thread of the closed connection notices the shutdown and ends.
             if let Some(socket) = chosen {
                 let _ = socket.shutdown(Shutdown::Both);
             }
@@ -118,7 +123,7 @@ impl Connection {
     }
 }
 
-/// Returns the connection that makes room for one of `peer`.
+/// Returns the number of the connection to close, to make room for one of `peer`; `None` if there is none.
 fn choose(all: &BTreeMap<u64, Connection>, peer: Peer, now_ms: u64) -> Option<u64> {
     let counts = counts(all);
     let own = counts.get(&peer).copied().unwrap_or(0);
@@ -157,7 +162,7 @@ mod tests {
     const ONE: Peer = Peer::User(1);
     const TWO: Peer = Peer::User(2);
 
-    /// Makes connections from their peer, activity, and its start in ms.
+    /// Makes connections from their peer, their activity, and the time in ms when the activity began.
     fn all(of: &[(Peer, Doing, u64)]) -> BTreeMap<u64, Connection> {
         let connection = |(peer, doing, since_ms): &(Peer, Doing, u64)| Connection {
             peer: *peer,

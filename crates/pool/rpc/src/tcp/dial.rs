@@ -1,4 +1,4 @@
-//! Connecting to a server, with hello and welcome.
+//! Connecting to a server, including the exchange of hello and welcome.
 
 use super::Scheme;
 use super::hello::{Hello, HelloVerdict, SessionId, VERSION, WELCOME_BYTES, Welcome};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use unrack_keys::Wire;
 use unrack_pool::wire::Denied;
 
-/// Address of a server, and this client's identity there.
+/// Address of a server, and the identity of this client at the server.
 pub(super) struct Server {
     /// Host and port, with their scheme.
     pub address: String,
@@ -20,10 +20,10 @@ pub(super) struct Server {
     pub patience: Duration,
 }
 
-/// Reason why there is no connection.
+/// Reason why a connection attempt failed.
 pub(super) enum Not {
     Reached(io::Error),
-    /// Keys are missing, or do not match.
+    /// The keys are missing, or do not match.
     Keys(unrack_keys::Error),
     Spoken,
     Refused(Welcome),
@@ -35,7 +35,7 @@ impl Server {
         format!("{} at {}", self.service, self.address)
     }
 
-    /// Connects, and sends the hello.
+    /// Connects to the server and sends the hello. Returns the connection and the server's welcome.
     pub(super) fn connect(&self, deadline: Instant) -> Result<(Wire, Welcome), Not> {
         let (scheme, place) = Scheme::split(&self.address);
         let mut last = io::Error::from(ErrorKind::NotFound);
@@ -100,7 +100,7 @@ impl Not {
         }
     }
 
-    /// Returns why a session cannot go on; `None` if it may, later.
+    /// Returns why the session is lost for good; `None` if a later attempt to reconnect may succeed.
     pub(super) fn why(&self) -> Option<String> {
         match self {
             Not::Reached(_) => None,

@@ -1,4 +1,4 @@
-//! Greedy peers: they get no more than their share, and others get theirs.
+//! Tests of greedy peers: such a peer gets no more than its share, and other peers get theirs.
 
 use super::hello::{Hello, HelloVerdict, VERSION, WELCOME_BYTES, Welcome};
 use super::limits::PeerLimits;
@@ -44,7 +44,7 @@ fn answered(listening: &Listening, bytes: usize) -> Result<usize, Error> {
     Ok(answer.body().len())
 }
 
-/// Connects from another address of loopback, which is another peer.
+/// Connects from another loopback address, which counts as another peer.
 fn from(host: u8, to: SocketAddr) -> TcpStream {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, host), 0)).unwrap();
@@ -82,7 +82,7 @@ const LIMITS: PeerLimits = PeerLimits {
     patience: Duration::from_secs(30),
 };
 
-/// Clients ask for long answers, leave, and want the server to wait for them.
+/// Clients request long answers, disconnect, and want the server to wait for their return.
 #[test]
 fn answers_of_closed_sessions_make_room() {
     let listening = serve(LIMITS);
@@ -90,7 +90,7 @@ fn answers_of_closed_sessions_make_room() {
         let mut stream = from(2 + number % 3, listening.address());
         assert_eq!(hello(&mut stream, u32::MAX).verdict, HelloVerdict::Taken);
         stream.write_all(&call("fill", 0, 3 * MIB)).unwrap();
-        // The client is answered, and leaves without reading all of it.
+        // The client is answered, and disconnects without reading the whole answer.
         stream.read_exact(&mut [0; 1000]).unwrap();
         drop(stream);
         assert!(listening.held() <= LIMITS.bytes, "{}", listening.held());
@@ -99,7 +99,7 @@ fn answers_of_closed_sessions_make_room() {
     assert_eq!(answered(&listening, 4 * MIB).unwrap(), 4 * MIB);
 }
 
-/// A client whose answers fill its share, one small one after the other, goes on: the oldest are dropped.
+/// A client whose small answers fill its share one by one can continue, because the server drops the oldest answers.
 #[test]
 fn answers_that_are_kept_are_given_up_before_calls_are_refused() {
     let listening = serve(PeerLimits { bytes_of_peer: MIB as u64, ..LIMITS });
@@ -112,7 +112,7 @@ fn answers_that_are_kept_are_given_up_before_calls_are_refused() {
     assert!(listening.held() <= MIB as u64, "{}", listening.held());
 }
 
-/// Frames that never end: their bytes are held, up to the limit.
+/// Frames that never end: the server holds their bytes, but only up to the limit.
 #[test]
 fn half_frames_hold_no_more_than_their_share_and_small_calls_go_on() {
     let listening = serve(LIMITS);
@@ -126,11 +126,11 @@ fn half_frames_hold_no_more_than_their_share_and_small_calls_go_on() {
     };
     let mut halves: Vec<TcpStream> = (0..12).map(|number| half(2 + number % 3)).collect();
     assert!(listening.held() <= LIMITS.bytes, "{}", listening.held());
-    // The three have taken all; a small call needs none of it, and a large one is refused.
+    // The three peers have taken all memory. A small call needs none of it, and a large call is refused.
     assert_eq!(answered(&listening, 1000).unwrap(), 1000);
     match answered(&listening, 7 * MIB) {
         Err(error @ Error::Busy { .. }) => assert!(error.to_string().contains("MiB"), "{error}"),
-        // The machine is so slow that the halves have ended by now.
+        // The machine is so slow that the incomplete frames have timed out by now.
         other => assert_eq!(other.unwrap(), 7 * MIB),
     }
     let begun = Instant::now();
@@ -140,7 +140,7 @@ fn half_frames_hold_no_more_than_their_share_and_small_calls_go_on() {
     }
 }
 
-/// A refused call has not run, and the connection goes on with the next.
+/// A refused call has not run, and the connection can be used for the next call.
 #[test]
 fn a_call_that_is_refused_leaves_its_connection_as_it_was() {
     let listening = serve(LIMITS);
@@ -161,7 +161,8 @@ fn a_call_that_is_refused_leaves_its_connection_as_it_was() {
     stream.read_exact(&mut busy).unwrap();
     let answer = crate::queue::entry::Answer::from_entries(super::from_bytes(busy));
     assert_eq!((answer.status, answer.length), (crate::Status::BUSY, 7));
-    // The same slot and generation again, as after a broken connection: it runs now, since it did not before.
+    // The same slot and generation come again, as after a broken connection. The call runs now, because it did not run
+    // before.
     stream.write_all(&[&call("fill", 3, 8)[..], &[1; 3]].concat()).unwrap();
     let mut done = [0; super::ANSWER_BYTES + 8];
     stream.read_exact(&mut done).unwrap();
@@ -169,7 +170,7 @@ fn a_call_that_is_refused_leaves_its_connection_as_it_was() {
     assert_eq!(crate::queue::entry::Answer::from_entries(answer).status, crate::Status::DONE);
 }
 
-/// One peer has connections without hello and clients that never call: another is served at once.
+/// One peer has connections without a hello, and clients that never call. Another peer is served at once.
 #[test]
 fn idle_connections_of_one_peer_make_room_for_another() {
     let listening = serve(PeerLimits { connections: 8, ..LIMITS });
@@ -178,7 +179,7 @@ fn idle_connections_of_one_peer_make_room_for_another() {
         hello(stream, 100);
     }
     assert_eq!(answered(&listening, 100).unwrap(), 100);
-    // All of them send their hello now, except for the one that made room.
+    // All of them send their hello now, except for the one that was closed to make room.
     for stream in idle.iter_mut().skip(4) {
         stream.set_read_timeout(Some(SLACK)).unwrap();
         let _ = stream.write_all(&[0; 3]);
@@ -193,7 +194,7 @@ fn who_finds_no_room_is_told_how_many_there_are() {
     let calls: Vec<_> =
         clients.iter().map(|client| client.request(8).unwrap().start("slow").unwrap()).collect();
     let said = loop {
-        // Repeated until both calls run.
+        // The attempt is repeated until the two calls run.
         if let Err(error) = client(&listening) {
             break error.to_string();
         }

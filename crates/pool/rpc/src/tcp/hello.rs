@@ -1,31 +1,31 @@
-//! First messages of both sides. The version comes first, so that any two releases can tell why they cannot talk
-//! to each other.
+//! First messages of client and server. The version comes first in each, so that two sides of different releases can
+//! report why they do not work together.
 
 use unrack_pool::wire::MOST_NAME;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, transmute};
 
-/// Version of the protocol, raised with any change of frames and of these messages.
+/// Version of the protocol, which is raised with any change of the frames or of these messages.
 pub const VERSION: u16 = 2;
 
 const MAGIC: [u8; 8] = *b"urrpctcp";
 
-/// Name of a session, which cannot be guessed. All zero: no session yet.
+/// Identifier of a session, which cannot be guessed. All bytes are zero if the client has no session yet.
 pub type SessionId = [u8; 16];
 
 /// First message of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
     pub version: u16,
-    /// Most calls that it has under way.
+    /// Most calls that the client has in flight.
     pub lines: u16,
-    /// Time in ms for which it tries to come back after the connection broke.
+    /// Time in ms for which the client tries to reconnect after the connection broke.
     pub patience_ms: u32,
     pub session: SessionId,
     pub service: String,
 }
 
-/// Bytes of a hello before the service's name.
+/// Number of bytes of a hello before the service's name.
 pub const HELLO_BYTES: usize = size_of::<HelloLayout>();
 const _: () = assert!(HELLO_BYTES == 34);
 
@@ -37,7 +37,7 @@ struct HelloLayout {
     lines: U16,
     patience_ms: U32,
     session: SessionId,
-    /// Length of the service's name, which follows.
+    /// Length of the service's name, which follows this structure.
     name: U16,
 }
 
@@ -55,7 +55,8 @@ impl Hello {
         [head.as_bytes(), self.service.as_bytes()].concat()
     }
 
-    /// Decodes all but the service's name, and returns the name's bytes. `None`: not this protocol.
+    /// Decodes all fields except the service's name, and returns the length of the name as well. Returns `None` if the
+    /// bytes are not of this protocol.
     pub fn from_bytes(bytes: &[u8; HELLO_BYTES]) -> Option<(Hello, usize)> {
         let bytes: HelloLayout = transmute!(*bytes);
         let hello = Hello {
@@ -80,27 +81,27 @@ pub struct Welcome {
     pub most_bytes: u32,
 }
 
-/// Result of a hello.
+/// The server's decision on a hello.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 pub enum HelloVerdict {
     Taken = 0,
     WrongVersion = 1,
     NoService = 2,
-    /// The session is over, or never existed.
+    /// The session has ended, or never existed.
     NoSession = 3,
-    /// The server has as many connections as it may ([`Welcome::busy`] says how many), or the session's last call
-    /// still runs.
+    /// The server has as many connections as it may have ([`Welcome::busy`] states the numbers), or the session's last
+    /// call is still running.
     Busy = 4,
     /// The hello is invalid.
     Malformed = 5,
-    /// The server accepts known keys only, and this connection is not encrypted.
+    /// The server accepts only clients with a trusted key, and this connection is not encrypted.
     KeysNeeded = 6,
-    /// There is no memory for another session of this client, or of any.
+    /// The server has no memory for another session, either of this client or of any client.
     NoMemory = 7,
 }
 
-/// Bytes of a welcome.
+/// Number of bytes of a welcome.
 pub const WELCOME_BYTES: usize = size_of::<WelcomeLayout>();
 const _: () = assert!(WELCOME_BYTES == 32);
 
@@ -114,7 +115,7 @@ struct WelcomeLayout {
     session: SessionId,
 }
 
-/// Place of a session's name in an answer that refuses a connection since there are too many.
+/// Contents of the session field in a welcome that refuses a connection because there are too many.
 #[derive(FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 struct BacklogLayout {
@@ -123,22 +124,22 @@ struct BacklogLayout {
     zero: [u8; 8],
 }
 
-/// Numbers of connections of a server that has no room for another.
+/// Numbers of connections of a server that has no room for another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backlog {
     pub connections: u32,
-    /// Connections from the same peer: its address or network, or its key.
+    /// Number of connections from the same peer, which is identified by its address or network, or by its key.
     pub of_peer: u32,
 }
 
 impl Welcome {
-    /// Makes an answer that refuses a session.
+    /// Makes a welcome that refuses a session.
     pub fn refusal(verdict: HelloVerdict) -> Welcome {
         Welcome { version: VERSION, verdict, session: [0; 16], most_bytes: 0 }
     }
 
-    /// Makes an answer that refuses a connection since there are too many: their numbers are in the place of the
-    /// session's name.
+    /// Makes a welcome that refuses a connection because there are too many. The field of the session identifier
+    /// contains the numbers of connections.
     pub fn busy(backlog: Backlog) -> Welcome {
         let Backlog { connections, of_peer } = backlog;
         let numbers =
@@ -146,7 +147,7 @@ impl Welcome {
         Welcome { session: transmute!(numbers), ..Welcome::refusal(HelloVerdict::Busy) }
     }
 
-    /// Returns the numbers from [`Welcome::busy`]; zeros if it was refused for another reason.
+    /// Returns the numbers from [`Welcome::busy`], or zeros if the hello was refused for another reason.
     pub fn backlog(&self) -> Backlog {
         let numbers: BacklogLayout = transmute!(self.session);
         Backlog { connections: numbers.connections.into(), of_peer: numbers.of_peer.into() }
@@ -163,7 +164,7 @@ impl Welcome {
         })
     }
 
-    /// Decodes a welcome. `None`: not this protocol.
+    /// Decodes a welcome. Returns `None` if the bytes are not of this protocol.
     pub fn from_bytes(bytes: &[u8; WELCOME_BYTES]) -> Option<Welcome> {
         use HelloVerdict::*;
         let bytes: WelcomeLayout = transmute!(*bytes);
@@ -186,7 +187,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Layout of both messages: another release reads them.
+    /// Checks the layout of hello and welcome, because peers of other releases read them.
     #[test]
     fn each_field_has_its_place() {
         let session = *b"0123456789abcdef";

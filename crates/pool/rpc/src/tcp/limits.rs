@@ -1,28 +1,29 @@
-//! Limits on the memory that a server holds for all clients over TCP, and for each.
+//! Limits on the memory that a server holds for all clients over TCP, and for each of them.
 //!
-//! Charged are calls and answers of more than [`SMALL`] bytes from when their bytes arrive, smaller answers while
-//! they are kept, and sessions. Not charged, but limited by the number of connections: for each a thread, its
-//! buffers, and one call of [`SMALL`] bytes ([`CONNECTION_BYTES`]).
+//! The server charges for calls and answers of more than [`SMALL`] bytes from the arrival of their bytes on, for
+//! smaller answers while they are kept, and for sessions. It does not charge for a connection's thread, buffers, and
+//! one call of up to [`SMALL`] bytes ([`CONNECTION_BYTES`]), because the number of connections limits these.
 
 use std::time::Duration;
 use unrack_keys::shares::{Account, NoRoom};
 
-/// Limits of a server for clients that connect by TCP. A *peer* is a key, or without keys an address.
+/// Limits of a server for clients that connect over TCP. A *peer* is a key; without keys, it is an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerLimits {
-    /// Bytes of calls, kept answers, and sessions, of all peers together.
+    /// Limit on the bytes of calls, kept answers and sessions of all peers together.
     pub bytes: u64,
-    /// Bytes of the same of one peer.
+    /// Limit on the bytes of calls, kept answers and sessions of one peer.
     pub bytes_of_peer: u64,
-    /// Most connections at a time. Each has a thread.
+    /// Most connections at a time. Each connection has a thread.
     pub connections: usize,
-    /// Longest time that a session waits for its client to come back, whatever the client asks for.
+    /// Longest time that a session waits for its client to return, even if the client requests more.
     pub patience: Duration,
 }
 
 impl Default for PeerLimits {
-    /// Returns the usual limits. 1 GiB: 16 calls of the greatest length at a time. Half of it for a peer, so that
-    /// whatever one does, there is room for another. A network is back within 30 s if it comes back at all.
+    /// Returns the default limits. 1 GiB is enough for 16 calls of the greatest length at a time. A peer gets half of
+    /// it, so that there is always room for another peer. The patience is 30 s because a network that recovers at all
+    /// does so within that time.
     fn default() -> PeerLimits {
         PeerLimits {
             bytes: 1 << 30,
@@ -33,30 +34,30 @@ impl Default for PeerLimits {
     }
 }
 
-/// Bytes up to which calls and answers need not wait for others' memory.
+/// Size in bytes up to which calls and answers are not charged before they run, so that they need not wait for memory.
 pub const SMALL: usize = 64 << 10;
-/// Most bytes of a connection that are not charged: its buffer, a call, an answer that is not kept, TLS, its
+/// Most bytes of a connection that are not charged: its buffer, a call, an answer that is not kept, TLS, and its
 /// thread.
 pub const CONNECTION_BYTES: usize = 4 * SMALL + (128 << 10);
 
-/// Bytes that are charged to a peer. Dropping it gives them back.
+/// Bytes that are charged to a peer. Dropping the charge returns them to the peer's account.
 #[derive(Debug)]
 pub struct Charge {
     account: Account,
     bytes: u64,
 }
 
-/// Error if a peer holds as much as it may, or all peers do.
+/// Error if a peer holds as much memory as it may, or if all peers together do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full(pub NoRoom);
 
 impl Charge {
-    /// Makes a charge of no bytes.
+    /// Makes a charge of zero bytes.
     pub fn new(account: &Account) -> Charge {
         Charge { account: account.clone(), bytes: 0 }
     }
 
-    /// Returns the bytes charged.
+    /// Returns the number of bytes charged.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -64,7 +65,7 @@ impl Charge {
     /// Changes the charge to this many bytes.
     ///
     /// # Errors
-    /// If there is no room: the charge is unchanged.
+    /// If the account has no room for it; then the charge is unchanged.
     pub fn set(&mut self, bytes: usize) -> Result<(), Full> {
         let bytes = bytes as u64;
         match bytes.checked_sub(self.bytes) {

@@ -1,4 +1,4 @@
-//! Client's thread, which carries entries and bytes between the local queues and the server.
+//! The client's thread that carries entries and bytes between the local queues and the server.
 
 use super::dial::Server;
 use super::memory::{Heap, Local};
@@ -22,16 +22,16 @@ use unrack_pool::process::Maker;
 use unrack_pool::wire::{ClientId, PeerProcess};
 use unrack_pool::{Bell, Bells};
 
-/// Most calls under way at a time: the same as over a pool of the usual size.
+/// Most calls in flight at a time, which is the same number as over a pool of the default size.
 pub(crate) const LINES: usize = 512;
-/// Pause between two attempts to connect again.
+/// Pause between two attempts to reconnect.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Time after which a server that takes no bytes is left without a farewell.
+/// Time after which the closing client gives up on a server that takes no bytes, so that the server gets no farewell.
 const STALLED: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
-/// Bytes that are read at a time; longer answers are read in place.
+/// Number of bytes that are read at a time. Longer answers are read directly into their buffers.
 const BUFFER: usize = 64 << 10;
 
-/// Connection to a server, as the client's threads see it.
+/// Connection to a server, as the client's other threads see it.
 pub(crate) struct Link {
     maker: Maker,
     shared: Arc<Shared>,
@@ -40,20 +40,20 @@ pub(crate) struct Link {
     thread: Option<JoinHandle<()>>,
 }
 
-/// State that the link's thread and the others share.
+/// State that the link's thread shares with the client's other threads.
 struct Shared {
-    /// True while the thread sleeps, or is about to.
+    /// True while the link's thread sleeps, or is about to.
     asleep: AtomicBool,
     stop: AtomicBool,
     wake: OwnedFd,
-    /// Reason why no call is answered any more.
+    /// Reason why no more calls will be answered, once the connection is lost for good.
     lost: OnceLock<String>,
-    /// Bells, the first of which the client's threads sleep on.
+    /// Bells. The client's threads sleep on the first one.
     bells: Bells,
 }
 
 impl Link {
-    /// Connects to a service at a host and port. Returns the link and the allocator of its buffers.
+    /// Connects to a service at a host and port. Returns the link and the allocator of the link's buffers.
     pub(crate) fn connect(address: &str, service: &str, patience: Duration) -> Result<(Link, Heap), Error> {
         let mut server =
             Server { address: address.into(), service: service.into(), session: [0; 16], patience };
@@ -82,24 +82,25 @@ impl Link {
         &self.local
     }
 
-    /// Returns the server.
+    /// Returns a description of the server.
     pub(crate) fn peer(&self) -> &PeerProcess {
         &self.peer
     }
 
-    /// Returns why no call is answered any more, or `None`.
+    /// Returns why no more calls will be answered, or `None` while the link works.
     pub(crate) fn lost(&self) -> Option<&str> {
         self.shared.lost.get().map(String::as_str)
     }
 
-    /// Returns the bell that the client's threads sleep on.
+    /// Returns the bell on which the client's threads sleep.
     pub(crate) fn bell(&self) -> &Bell {
         self.shared.bells.get(0)
     }
 
-    /// Wakes the thread if it sleeps, as there is a request in the queue.
+    /// Wakes the link's thread if it sleeps, because there is a request in the queue.
     pub(crate) fn ring(&self) {
-        // Pairs with the fence of `Carrier::sleep`: either the thread sees the request, or we see it asleep.
+        // Pairs with the fence of `Carrier::sleep`: either the thread sees the request, or we see that the thread is
+        // asleep.
         fence(Ordering::SeqCst);
         if self.shared.asleep.load(Ordering::Relaxed) {
             self.shared.wake();
@@ -110,7 +111,7 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         if !self.maker.is_here() {
-            // The thread and its connection are the parent's.
+            // The thread and its connection belong to the parent process, so a child must not stop them.
             return std::mem::forget(self.thread.take());
         }
         self.shared.stop.store(true, Ordering::SeqCst);
@@ -123,7 +124,7 @@ impl Drop for Link {
 
 impl Shared {
     fn wake(&self) {
-        // A full counter wakes the thread as well.
+        // The result does not matter, because a counter that is full wakes the thread as well.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 }
@@ -135,13 +136,13 @@ struct Carrier {
     server: Server,
     requests: Receiver<Coherent>,
     answers: Sender<Coherent>,
-    /// Unanswered request of each slot, with its sequence number.
+    /// Unanswered request of each slot, with the request's sequence number.
     awaited: Vec<Option<(u64, Request)>>,
     asked: u64,
     outgoing: Outgoing,
 }
 
-/// Reason why a connection is not used any more.
+/// Reason why a connection is no longer used.
 enum Over {
     Stopped,
     Broken(String),
@@ -156,7 +157,8 @@ impl From<io::Error> for Over {
 impl Carrier {
     fn new(local: Arc<Local>, shared: Arc<Shared>, server: Server) -> Carrier {
         let (area, layout) = (local.area(), local.layout());
-        // SAFETY: the area is ours as long as `local`, zeros at first, and written by the two ends only.
+        // SAFETY: the area exists as long as `local`, was zero at first, and is written only by the two ends of the
+        // pair.
         let (requests, answers) = unsafe {
             (
                 Receiver::new(Coherent, area.add(layout.requests()), layout.lines()),
@@ -183,7 +185,7 @@ impl Carrier {
                 }
             }
             self.outgoing.clear();
-            // Repeated in the order in which they were asked, which handlers may rely on.
+            // The requests are repeated in the order in which the client made them, because handlers may rely on it.
             let mut again: Vec<_> = self.awaited.iter().flatten().collect();
             again.sort_unstable_by_key(|(asked, _)| *asked);
             for (_, request) in again {
@@ -192,7 +194,7 @@ impl Carrier {
         }
     }
 
-    /// Carries requests and answers until the connection breaks, or the client ends.
+    /// Carries requests and answers until the connection breaks or the client ends.
     fn carry(&mut self, wire: &mut Wire) -> Over {
         let mut incoming = Incoming::default();
         loop {
@@ -207,7 +209,7 @@ impl Carrier {
         }
     }
 
-    /// Carries what there is. Returns whether there was anything.
+    /// Carries all requests and answers that are ready. Returns whether there were any.
     fn round(&mut self, wire: &mut Wire, incoming: &mut Incoming) -> Result<bool, Over> {
         let mut any = false;
         while let Some(entries) = self.requests.receive() {
@@ -226,7 +228,8 @@ impl Carrier {
         let request = Request::from_entries(entries.map(|entry| entry & !FLAG)).expect("this client's own");
         let awaited = &mut self.awaited[usize::from(request.slot)];
         if awaited.as_ref().is_some_and(|(_, awaited)| awaited.generation == request.generation) {
-            // A repetition, since the answer takes long. The answer arrives as long as there is a connection.
+            // The client repeats the request because the answer takes long. No repetition is sent to the server,
+            // because the answer will arrive as long as the connection exists.
             return self.answer(Status::RUNNING, 0, &request);
         }
         self.outgoing.push(&request, &self.local);
@@ -250,14 +253,14 @@ impl Carrier {
             flags.set(PollFlags::OUT, !self.outgoing.is_empty() || wire.has_unsent());
             let mut waited =
                 [PollFd::new(&**wire.socket(), flags), PollFd::new(&self.shared.wake, PollFlags::IN)];
-            // The result does not matter: the caller looks again.
+            // The result does not matter, because the caller checks everything again.
             let _ = rustix::event::poll(&mut waited, None);
         }
         self.shared.asleep.store(false, Ordering::Relaxed);
         let _ = rustix::io::read(&self.shared.wake, &mut [0; 8]);
     }
 
-    /// Connects again; returns the reason if that is in vain.
+    /// Reconnects to the server. Fails with the reason if this does not succeed in time.
     fn reconnect(&mut self, why: String) -> Result<Wire, String> {
         let deadline = Instant::now() + self.server.patience;
         loop {
@@ -277,8 +280,8 @@ impl Carrier {
         }
     }
 
-    /// Tells the server that this client does not come back. Requests sent before still run, unless the server
-    /// takes no bytes for a while, or takes them so slowly that it would delay us.
+    /// Informs the server that this client does not come back. Requests that were sent before still run, unless the
+    /// server takes no bytes for a while, or takes them so slowly that it would delay the client.
     fn take_leave(&mut self, wire: &mut Wire) {
         while let Some(entries) = self.requests.receive() {
             self.take(entries);
@@ -297,12 +300,12 @@ impl Carrier {
     }
 }
 
-/// Received bytes that are not yet a whole answer.
+/// Received bytes that do not yet form a complete answer.
 struct Incoming {
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
-    /// Answer whose bytes are arriving, its request, and the number of bytes so far.
+    /// Answer whose bytes are arriving, the answer's request, and the number of bytes that have arrived.
     body: Option<(Answer, Request, usize)>,
 }
 
@@ -313,7 +316,7 @@ impl Default for Incoming {
 }
 
 impl Incoming {
-    /// Reads what has arrived, up to a few buffers full. Returns whether anything had.
+    /// Reads the bytes that have arrived, up to a few buffers full. Returns whether there were any.
     fn read(&mut self, wire: &mut Wire, carrier: &mut Carrier) -> Result<bool, Over> {
         let mut any = false;
         for _ in 0..16 {
@@ -324,7 +327,7 @@ impl Incoming {
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                // An encrypted connection that ended without a farewell.
+                // An encrypted connection ended without the farewell of TLS.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
                     return Err(Over::Broken("it closed the connection".into()));
                 }
@@ -339,14 +342,16 @@ impl Incoming {
         Ok(any)
     }
 
-    /// Returns where to read to: in place for the rest of a long answer, if the buffer is empty; else the buffer.
+    /// Returns where to read to: directly into the call's buffer if the rest of the answer is long, and otherwise into
+    /// the receive buffer.
     fn place<'a>(&'a mut self, local: &'a Local) -> &'a mut [u8] {
         debug_assert!(self.body.is_none() || self.start == self.end);
         if let Some((answer, request, have)) = &self.body
             && body_of(answer) - have >= BUFFER
         {
             let left = body_of(answer) - have;
-            // SAFETY: the call is not answered, so its buffer exists and is ours to write, as long as its room.
+            // SAFETY: the call is not answered yet, so its buffer exists, and this thread may write it up to the call's
+            // room.
             return unsafe { std::slice::from_raw_parts_mut(local.base(request.offset).add(*have), left) };
         }
         self.buffer.copy_within(self.start..self.end, 0);
@@ -354,7 +359,7 @@ impl Incoming {
         &mut self.buffer[self.end..]
     }
 
-    /// Handles `count` bytes that were read to that place.
+    /// Handles `count` bytes that were read to the address returned by [`place`](Incoming::place).
     fn came(&mut self, count: usize, carrier: &mut Carrier) -> Result<(), Over> {
         match &mut self.body {
             Some((answer, _, have)) if body_of(answer) - *have >= BUFFER => *have += count,
@@ -363,11 +368,11 @@ impl Incoming {
         loop {
             if let Some((answer, request, have)) = &mut self.body {
                 let count = (body_of(answer) - *have).min(self.end - self.start);
-                // SAFETY: the call is not answered, so its buffer exists, and `have` is within its room, as
+                // SAFETY: the call is not answered yet, so its buffer exists, and `have` is within the call's room, as
                 // `asked` checked.
                 let place = unsafe { carrier.local.base(request.offset).add(*have) };
-                // SAFETY: the rest of the answer fits into the rest of the call's buffer, which is ours to write
-                // until the call is answered; our own buffer is elsewhere.
+                // SAFETY: the rest of the answer fits into the rest of the call's buffer, which this thread may write
+                // until the call is answered; the receive buffer does not overlap it.
                 unsafe { std::ptr::copy_nonoverlapping(self.buffer[self.start..].as_ptr(), place, count) };
                 self.start += count;
                 *have += count;
@@ -392,7 +397,7 @@ impl Incoming {
 }
 
 impl Carrier {
-    /// Returns the request that an answer belongs to, if there is one.
+    /// Returns the request to which an answer belongs; `None` if the answer matches no request.
     fn asked(&self, entries: [u64; ANSWER], answer: &Answer) -> Option<Request> {
         let (_, request) = (*self.awaited.get(usize::from(answer.slot))?)?;
         let fits = entries.iter().all(|entry| entry & FLAG == 0)
@@ -403,7 +408,7 @@ impl Carrier {
         fits.then_some(request)
     }
 
-    /// Completes an answer, all of which has arrived.
+    /// Completes a call whose answer has arrived as a whole.
     fn finish(&mut self, answer: &Answer, request: &Request) {
         self.awaited[usize::from(request.slot)] = None;
         if body_of(answer) >= LARGE {

@@ -1,4 +1,5 @@
-//! Server's threads: one that accepts connections, and one for each of them, which runs its calls to their end.
+//! The server's threads: one that accepts connections, and one per connection, which runs the calls of the connection
+//! to their end.
 
 use super::connections::{Connections, Counted, Doing};
 use super::hello::{Backlog, HELLO_BYTES, Hello, HelloVerdict, SessionId, VERSION, Welcome};
@@ -27,19 +28,19 @@ use unrack_pool::wire::{self, ClientId};
 
 /// Longest time that a new connection may take to send its hello.
 const GREETING: Duration = Duration::from_secs(5);
-/// Longest time that a call waits for memory that others hold, before it is refused.
+/// Longest time that a call waits for memory that other calls hold, before the server refuses it.
 const BACKLOG: Duration = if cfg!(test) { Duration::from_millis(200) } else { Duration::from_secs(2) };
-/// Time between two attempts to get that memory.
+/// Time between two attempts of a waiting call to get memory.
 const LOOK: Duration = Duration::from_millis(5);
-/// Most threads beyond one per admitted connection: for new connections that are refused, and for old ones that
-/// were closed to make room and end.
+/// Most threads in addition to one per admitted connection. They serve new connections that are refused, and old
+/// connections that were closed to make room and have not ended yet.
 const FAREWELLS: usize = 64;
-/// Bytes of a call that are charged, and read, at a time.
+/// Number of bytes of a call that are charged and read at a time.
 const STEP: usize = 1 << 20;
-/// Interval at which sessions whose patience is over are ended.
+/// Interval at which the server ends sessions whose patience is over.
 const TICK: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
-/// A service that listens until this is dropped.
+/// A service that listens over TCP until this value is dropped.
 pub(crate) struct Listening {
     maker: Maker,
     address: SocketAddr,
@@ -61,7 +62,7 @@ struct Shared {
 }
 
 impl Listening {
-    /// Starts listening. `address`: host and port with a [`Scheme`]; port 0 is a free one.
+    /// Starts listening. `address` is host and port with a [`Scheme`]; port 0 selects a free one.
     pub(crate) fn start(
         address: &str,
         service: &str,
@@ -94,21 +95,21 @@ impl Listening {
         Ok(Listening { maker: Maker::this_process(), address, shared, thread: Some(thread) })
     }
 
-    /// Returns the address at which it listens.
+    /// Returns the address at which the service listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns the bytes that are held for all clients.
+    /// Returns the number of bytes that are held for all clients together.
     #[cfg(test)]
     pub(crate) fn held(&self) -> u64 {
         self.shared.shares.all().taken()
     }
 
-    /// Waits until it ends, which only dropping it causes.
+    /// Waits until the service ends, which happens only when this value is dropped.
     pub(crate) fn wait(&mut self) {
         if !self.maker.is_here() {
-            // The thread is the parent's, who serves.
+            // The thread runs in the parent process, which serves, so a child cannot join it.
             return std::mem::forget(self.thread.take());
         }
         if let Some(thread) = self.thread.take() {
@@ -129,7 +130,7 @@ impl Drop for Listening {
 
 impl Shared {
     fn wake(&self) {
-        // A full counter wakes the thread as well.
+        // The result does not matter, because a counter that is full wakes the thread as well.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
@@ -142,7 +143,7 @@ impl Shared {
             let _ = rustix::io::read(&self.wake, &mut [0; 8]);
             self.sessions.expire(&self.methods);
             threads.retain(|(thread, _)| !thread.is_finished());
-            // The connection is gone already, or there is no descriptor for it: the next may do.
+            // The connection is gone already, or no descriptor is left for it. The next connection may succeed.
             let Ok((socket, from)) = listener.accept() else { continue };
             if threads.len() >= self.limits.connections + FAREWELLS {
                 continue;
@@ -152,12 +153,12 @@ impl Shared {
             let shared = self.clone();
             let known = Arc::downgrade(&socket);
             let thread = std::thread::Builder::new().name("unrack-tcp".into()).spawn(move || {
-                // All errors concern only this connection.
+                // The error is discarded, because it concerns only this connection.
                 let _ = shared.serve(socket, from, admitted);
             });
             threads.extend(thread.map(|thread| (thread, known)));
         }
-        // Connections without a session as well, whose hello may be incomplete.
+        // This includes connections without a session, whose hello may be incomplete.
         for socket in threads.iter().filter_map(|(_, socket)| socket.upgrade()) {
             let _ = socket.shutdown(Shutdown::Both);
         }
@@ -206,12 +207,12 @@ impl Shared {
         session.drop_unpaid();
         drop(session);
         self.sessions.leave(&held, over, &self.methods);
-        // There may be a session to wait for now.
+        // The accepting thread has to check, because there may be a session now that waits for its client.
         self.wake();
         Ok(())
     }
 
-    /// Reads the hello of a new connection, or returns why it is refused.
+    /// Reads the hello of a new connection. Returns the reason if the connection is refused.
     fn hello(&self, stream: &mut Stream, deadline: Instant) -> io::Result<Result<Hello, HelloVerdict>> {
         let mut bytes = [0; HELLO_BYTES];
         stream.read(&mut bytes, deadline)?;
@@ -225,7 +226,7 @@ impl Shared {
         Ok(is_ours.then_some(hello).ok_or(HelloVerdict::NoService))
     }
 
-    /// Returns the session that a hello asks for, or why there is none.
+    /// Returns the session that a hello requests, or the refusal if the server gives none.
     fn session(&self, hello: &Hello, wire: &Wire, from: SocketAddr) -> io::Result<Result<Held, Welcome>> {
         if hello.session != [0; 16] {
             let held = self.sessions.take_over(hello.session, wire.socket());
@@ -247,7 +248,7 @@ impl Shared {
         Ok(Ok(self.sessions.begin(unguessable()?, session, wire.socket(), patience)))
     }
 
-    /// Reads calls and answers them. Returns whether the session ends with the connection.
+    /// Reads calls and answers them. Returns whether the session ends together with the connection.
     fn calls(&self, stream: &mut Stream, session: &mut Session, counted: &Counted) -> bool {
         loop {
             match self.frame(stream, session, counted) {
@@ -262,7 +263,7 @@ impl Shared {
         }
     }
 
-    /// Reads one call or notice and handles it. Returns false if it is the last.
+    /// Reads one call or notice and handles it. Returns false if it was the last one.
     fn frame(&self, stream: &mut Stream, session: &mut Session, counted: &Counted) -> Result<bool, Ended> {
         counted.now(Doing::Waiting);
         stream.wait()?;
@@ -290,8 +291,8 @@ impl Shared {
         Ok(true)
     }
 
-    /// Reads a call's bytes as far as there is memory for them. Returns `None` if there is not enough; the rest
-    /// is read and discarded.
+    /// Reads the bytes of a call, and charges them step by step. Returns `None` if there is not enough memory; then the
+    /// rest of the bytes is read and discarded.
     fn read_call(
         &self,
         stream: &mut Stream,
@@ -318,8 +319,9 @@ impl Shared {
         Ok(self.pay(session, &mut room, all).then_some(room))
     }
 
-    /// Charges a call. If there is no room, this ends sessions that wait for their client, and drops answers that
-    /// are kept; then it waits a while for others. Returns whether the call is charged.
+    /// Charges a call for its memory, and returns whether this succeeded. If the limit is reached, the server first
+    /// ends sessions that wait for their client, then drops kept answers of this session, and then waits a while until
+    /// other calls free memory.
     fn pay(&self, session: &mut Session, room: &mut Room, bytes: usize) -> bool {
         let deadline = Instant::now() + BACKLOG;
         loop {
@@ -332,28 +334,28 @@ impl Shared {
         }
     }
 
-    /// Ends a session without a connection whose memory helps. Returns false if there is none.
+    /// Ends a session that has no connection and whose memory would help. Returns false if there is none.
     fn end_a_session(&self, account: &Account, full: Full) -> bool {
         let of_peer = self.sessions.end_oldest(Some(account), &self.methods);
         of_peer || full.0 == NoRoom::ForAll && self.sessions.end_oldest(None, &self.methods)
     }
 }
 
-/// Refuses a peer that may still be sending its hello.
+/// Refuses a peer, which may still be sending its hello.
 fn refuse(stream: &mut Stream, refusal: Welcome, deadline: Instant) -> io::Result<()> {
     stream.write(&refusal.to_bytes(), &[], deadline)?;
     part(stream.wire().socket());
     Ok(())
 }
 
-/// Returns the answer to a call for which there is no memory: it says how many MiB its peer holds.
+/// Returns the answer to a call for which there is no memory. It contains the number of MiB that the peer holds.
 fn no_memory(request: &Request, session: &Session) -> Answer {
     let &Request { slot, generation, .. } = request;
     let length = (session.account().taken() >> 20) as u32;
     Answer { status: Status::BUSY, slot, generation, offset: 0, length }
 }
 
-/// Reads this many bytes, and discards them.
+/// Reads this many bytes and discards them.
 fn skip(stream: &mut Stream, mut bytes: usize, deadline: Instant) -> io::Result<()> {
     let mut place = vec![0; SMALL];
     while bytes > 0 {
@@ -364,7 +366,7 @@ fn skip(stream: &mut Stream, mut bytes: usize, deadline: Instant) -> io::Result<
     Ok(())
 }
 
-/// Scope that an error ends.
+/// Scope that an error ends: only the connection, or its session as well.
 enum Ended {
     Connection,
     Session,
@@ -382,12 +384,12 @@ impl From<Broken> for Ended {
     }
 }
 
-/// Returns the description of a client at an address.
+/// Returns the description of a client that is known only by its address.
 fn stranger(from: SocketAddr) -> wire::PeerProcess {
     wire::PeerProcess { id: ClientId(0), pid: 0, uid: 0, gid: 0, name: from.to_string() }
 }
 
-/// Returns a client number that no client over a pool has.
+/// Returns a new client number, which differs from those of all clients over a pool.
 fn next_client() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1 << 63);
     NEXT.fetch_add(1, Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! Buffers and queues in ordinary memory.
+//! Buffers and queues in ordinary memory, for calls over TCP.
 
 use crate::ends::Layout;
 use std::alloc::{alloc_zeroed, dealloc};
@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use unrack_pool::LINE;
 use unrack_pool::arena::Buffer;
 
-/// Block of whole lines, zeros at first. A large block is mapped by itself: pages that were never written take no
-/// memory, and freed blocks go back to the machine at once.
+/// A block of whole cache lines, which is zero at first. A large block is a separate mapping, so that pages that were
+/// never written take no memory, and a freed block is returned to the machine at once.
 pub(crate) struct Block {
     at: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: it owns its bytes, as a box does.
+// SAFETY: the block owns its bytes, like a box.
 unsafe impl Send for Block {}
-// SAFETY: a shared reference only tells where the bytes are.
+// SAFETY: a shared reference exposes nothing but the address of the bytes.
 unsafe impl Sync for Block {}
 
 impl Block {
@@ -37,7 +37,7 @@ impl Block {
         self.at.as_ptr()
     }
 
-    /// Returns the bytes of the block; whole lines.
+    /// Returns the size of the block in bytes, which is a multiple of the size of a line.
     pub(crate) fn capacity(&self) -> usize {
         self.bytes
     }
@@ -45,14 +45,15 @@ impl Block {
     /// Returns the first `length` bytes.
     pub(crate) fn bytes(&self, length: usize) -> &[u8] {
         assert!(length <= self.bytes);
-        // SAFETY: ours, initialized, and borrowed.
+        // SAFETY: the bytes belong to the block, are initialized, and are borrowed.
         unsafe { std::slice::from_raw_parts(self.base(), length) }
     }
 
-    /// Returns the first `length` bytes, to write.
+    /// Returns the first `length` bytes, to be written.
     pub(crate) fn bytes_mut(&mut self, length: usize) -> &mut [u8] {
         assert!(length <= self.bytes);
-        // SAFETY: ours, initialized, and borrowed only once for as long as the returned slice.
+        // SAFETY: the bytes belong to the block, are initialized, and are borrowed mutably as long as the returned
+        // slice.
         unsafe { std::slice::from_raw_parts_mut(self.base(), length) }
     }
 
@@ -62,10 +63,10 @@ impl Block {
         raw
     }
 
-    /// Makes a block again from its parts.
+    /// Makes a block from the parts that [`into_raw`](Block::into_raw) returned.
     ///
     /// # Safety
-    /// The parts were returned by [`into_raw`](Block::into_raw), and are used once.
+    /// The parts must come from [`into_raw`](Block::into_raw), and must be used only once.
     unsafe fn from_raw(at: *mut u8, bytes: usize) -> Block {
         Block { at: NonNull::new(at).expect("no block is at zero"), bytes }
     }
@@ -74,23 +75,23 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         if self.bytes < MAPPED {
-            // SAFETY: allocated with the same layout, as all blocks of this size are.
+            // SAFETY: allocated with the same layout, like all blocks of this size.
             unsafe { dealloc(self.base(), layout_of(self.bytes)) };
         } else {
-            // SAFETY: a mapping of its own and of this size, of which nothing is borrowed any more. It cannot
+            // SAFETY: this is a separate mapping of this size, and no borrow of it exists any more. Unmapping it cannot
             // fail.
             let _ = unsafe { rustix::mm::munmap(self.base().cast(), self.bytes) };
         }
     }
 }
 
-/// Least bytes of a block that is mapped. Miri has no mappings.
+/// Smallest size in bytes of a block that is mapped. Under Miri no block is mapped, because Miri has no mappings.
 const MAPPED: usize = if cfg!(miri) { usize::MAX } else { 256 << 10 };
 
 fn map(bytes: usize) -> Option<*mut u8> {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
     let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping at an address of the kernel's choice.
+    // SAFETY: this makes a new mapping at an address that the kernel chooses.
     let at = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, MapFlags::PRIVATE) };
     at.ok().map(|at| at.cast())
 }
@@ -99,11 +100,12 @@ fn layout_of(bytes: usize) -> std::alloc::Layout {
     std::alloc::Layout::from_size_align(bytes, LINE).expect("messages are far below the limit")
 }
 
-/// Pair of queues and its buffers, which a client and its link share.
+/// A pair of queues and its buffers, which a client and its link share.
 pub(crate) struct Local {
     area: Block,
     layout: Layout,
-    /// Address and bytes of each buffer, by offset in lines. Null: there is none.
+    /// Address and size in bytes of each buffer, indexed by its offset in lines. The address is null if there is no
+    /// buffer.
     buffers: Box<[(AtomicPtr<u8>, AtomicUsize)]>,
 }
 
@@ -115,7 +117,7 @@ impl Local {
         Some(Arc::new(Local { area: Block::new(bytes)?, layout: Layout::fitting(bytes)?, buffers }))
     }
 
-    /// Returns the address of the queues' area.
+    /// Returns the address of the area of the two queues.
     pub(crate) fn area(&self) -> *mut u8 {
         self.area.base()
     }
@@ -125,16 +127,16 @@ impl Local {
         self.layout
     }
 
-    /// Returns the address of the buffer that a request names.
+    /// Returns the address of the buffer at a request's offset.
     pub(crate) fn base(&self, offset: u64) -> *mut u8 {
-        // Pairs with the store in `alloc`, by way of the queue.
+        // Pairs with the store in `alloc`; the queue orders the two.
         self.buffers[offset as usize / LINE].0.load(Ordering::Acquire)
     }
 
     fn take(&self, offset: u64) -> Option<Block> {
         let (at, bytes) = &self.buffers[offset as usize / LINE];
         let at = at.swap(std::ptr::null_mut(), Ordering::Relaxed);
-        // SAFETY: put there by `alloc`, and taken once.
+        // SAFETY: `alloc` stored these parts, and they are taken only once.
         (!at.is_null()).then(|| unsafe { Block::from_raw(at, bytes.load(Ordering::Relaxed)) })
     }
 }
@@ -155,7 +157,7 @@ pub(crate) struct Heap {
     most_bytes: usize,
 }
 
-/// Reason why there is no buffer.
+/// Reason why a buffer was not allocated.
 pub(crate) enum NoBuffer {
     TooLong { most: usize },
     NoMemory,
@@ -168,7 +170,7 @@ impl Heap {
         Heap { local, free, most_bytes }
     }
 
-    /// Allocates a buffer.
+    /// Allocates a buffer of at least `bytes` bytes.
     pub(crate) fn alloc(&mut self, bytes: u64) -> Result<Buffer, NoBuffer> {
         if bytes > self.most_bytes as u64 {
             return Err(NoBuffer::TooLong { most: self.most_bytes });
@@ -178,7 +180,7 @@ impl Heap {
         let place = &self.local.buffers[offset as usize / LINE];
         place.1.store(bytes, Ordering::Relaxed);
         place.0.store(at, Ordering::Release);
-        // SAFETY: allocated until it is freed below, or with all of this.
+        // SAFETY: the buffer stays allocated until `free` frees it, or until `local` is dropped.
         Ok(unsafe { Buffer::of_no_arena(offset, NonNull::new(at).expect("just allocated"), bytes as u64) })
     }
 

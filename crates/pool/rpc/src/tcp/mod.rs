@@ -1,44 +1,45 @@
-//! Calls over TCP, where no memory is shared: used when a client connects to `tcp://host:port`, or another
-//! [scheme](Scheme).
+//! Calls over TCP, for a client and a server that share no memory. A client uses it when it connects to
+//! `tcp://host:port` or to another [scheme](Scheme).
 //!
-//! Clients and handlers see the same as over a pool: requests and answers in place, in buffers that are ordinary
-//! memory here. On the client's side the queues are the same too ([`crate::ends`]), in memory of its own, and a
-//! thread carries entries and bytes to the server and back: the code that waits, resends, cancels and streams
-//! does not know the difference. On the server's side, a thread for each connection reads calls, runs them to
-//! their end and answers.
+//! Clients and handlers see the same as over a pool: requests and answers in place, in buffers that are ordinary memory
+//! here. On the client's side the queues are the same, too ([`crate::ends`]), but in memory of the client. A thread
+//! carries entries and bytes between these queues and the server, so that the code that waits, resends, cancels and
+//! streams is the same for the two transports. On the server's side, a thread for each connection reads calls, runs
+//! them to their end and answers.
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`hello`] | first messages of both sides: version, service, session, limits |
-//! | [`memory`] | buffers, and queues, in ordinary memory |
+//! | [`hello`] | first messages of client and server: version, service, session, limits |
+//! | [`memory`] | buffers and queues in ordinary memory |
 //! | [`stream`] | reading and writing with a deadline |
 //! | [`dial`] | connecting to a server |
-//! | [`link`], [`outgoing`] | the client's thread |
-//! | [`limits`] | limits on what a server holds for all clients and for each |
+//! | [`link`], [`outgoing`] | the client's thread and its queue of bytes to send |
+//! | [`limits`] | limits on the memory that a server holds for all clients and for each |
 //! | [`connections`] | choice of the connection that is closed when there are too many |
-//! | [`session`], [`sessions`] | a server's memory of its clients: a call runs once, even if connections break |
+//! | [`session`], [`sessions`] | a server's record of its clients, by which a call runs once even if connections break |
 //! | [`listen`] | the server's threads |
 //!
 //! # Frames
 //!
-//! A request is its three entries (24 bytes, little-endian, with flags clear and offset zero), then its bytes. An
-//! answer is its two entries (16 bytes), then its bytes if it has any. A first entry whose flag is set is a
-//! notice instead of a call: the client has received an answer, whose bytes need not be kept (kind 0), or ends
-//! (kind 1).
+//! A request consists of its three entries (24 bytes, little-endian, with clear flags and offset zero) and then its
+//! bytes. An answer consists of its two entries (16 bytes) and then its bytes, if it has any. If the flag of the first
+//! entry is set, the message is a notice instead of a call. The notice of kind 0 states that the client has received an
+//! answer, whose bytes the server need not keep any longer. The notice of kind 1 states that the client ends.
 //!
 //! # Broken connections
 //!
-//! A client connects again for as long as [`patience`](crate::client::Options::patience) says, names its session,
-//! and sends what is not answered once more. The server knows by slot and generation what it has run, and keeps
-//! answers until it knows that they have arrived. A session to which no client returns ends after its client's
-//! patience. A client that returns too late, or to a server that was restarted, is told, and its calls end with
-//! [`Error::Lost`](crate::Error).
+//! When a connection breaks, the client tries to reconnect for as long as
+//! [`patience`](crate::client::Options::patience) allows. It sends the identifier of its session, and repeats the
+//! requests that have no answer. The server knows by slot and generation which calls it has run, and it keeps answers
+//! until it knows that they have arrived. A session whose client does not return ends after the client's patience. If a
+//! client returns too late, or if the server was restarted, the server rejects the session and the client's calls fail
+//! with [`Error::Lost`](crate::Error).
 //!
 //! # Authentication
 //!
-//! Beyond loopback, connections are encrypted, and both sides prove a key that the other trusts
-//! ([`unrack_keys`]). What the server holds for one key, or without keys for one address, is limited
-//! ([`PeerLimits`]).
+//! Connections beyond loopback are encrypted, and client and server each prove a key that the other side trusts
+//! ([`unrack_keys`]). The memory that the server holds for one key is limited; without keys, the limit applies to one
+//! address ([`PeerLimits`]).
 
 mod connections;
 mod dial;
@@ -68,18 +69,17 @@ use unrack_keys::{EncryptionPolicy, Keys};
 
 pub use limits::PeerLimits;
 
-/// Most bytes of a message: a server allocates as much for a peer that it does not know.
+/// Most bytes of a message. The limit is needed because a server allocates this much for a peer that it does not know.
 pub const MOST_BYTES: usize = 64 << 20;
-/// Time without a sign of the other side's kernel after which a connection is given up, even with no bytes under
-/// way.
+/// Time without a sign of the peer's kernel after which a connection is given up, even if no bytes are in flight.
 const SILENCE: Duration = Duration::from_secs(60);
-/// Least bytes of an answer whose arrival a client announces.
+/// Smallest size in bytes of an answer whose arrival the client announces to the server.
 pub const LARGE: usize = 64 << 10;
 
-/// Protection of connections to an address, as its scheme says.
+/// Protection of the connections to an address, which the scheme of the address selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// `tcp://`: encrypted beyond loopback, with the keys of the usual folder
+    /// `tcp://`: encrypted beyond loopback, with the keys of the default folder
     /// ([`unrack_keys::folder::usual_folder`]).
     Tcp,
     /// `tls://`: always encrypted, with the same keys.
@@ -92,7 +92,8 @@ const SCHEMES: [(&str, Scheme); 3] =
     [("tcp://", Scheme::Tcp), ("tls://", Scheme::Tls), ("tcp+insecure://", Scheme::Insecure)];
 
 impl Scheme {
-    /// Splits an address into its scheme, and host and port. An address without a scheme is host and port only.
+    /// Splits an address into its scheme and the rest, which is host and port. Without a scheme, [`Scheme::Tcp`] is
+    /// assumed.
     pub fn split(address: &str) -> (Scheme, &str) {
         let known = |&(name, scheme): &(&str, Scheme)| Some((scheme, address.strip_prefix(name)?));
         SCHEMES.iter().find_map(known).unwrap_or((Scheme::Tcp, address))
@@ -112,13 +113,13 @@ impl Scheme {
     }
 }
 
-/// Returns the address with its scheme, if a place is one of TCP.
+/// Returns the text of a place, including its scheme, if it is an address of TCP; otherwise `None`.
 pub fn address(place: &Path) -> Option<&str> {
     let text = place.to_str()?;
     SCHEMES.iter().any(|(name, _)| text.starts_with(name)).then_some(text)
 }
 
-/// Message of a client that is not a call.
+/// A message from a client that is not a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notice {
     /// The answer of this slot and generation has arrived.
@@ -127,12 +128,12 @@ pub enum Notice {
     End,
 }
 
-/// Bytes of a request's entries.
+/// Number of bytes of a request's entries.
 pub const REQUEST_BYTES: usize = REQUEST * 8;
-/// Bytes of an answer's entries.
+/// Number of bytes of an answer's entries.
 pub const ANSWER_BYTES: usize = ANSWER * 8;
 
-/// Encodes entries.
+/// Encodes entries as little-endian bytes.
 pub fn to_bytes<const N: usize, const BYTES: usize>(entries: [u64; N]) -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
     for (bytes, entry) in bytes.chunks_exact_mut(8).zip(entries) {
@@ -141,13 +142,13 @@ pub fn to_bytes<const N: usize, const BYTES: usize>(entries: [u64; N]) -> [u8; B
     bytes
 }
 
-/// Decodes entries.
+/// Decodes entries from little-endian bytes.
 pub fn from_bytes<const N: usize, const BYTES: usize>(bytes: [u8; BYTES]) -> [u64; N] {
     std::array::from_fn(|at| u64::from_le_bytes(bytes[at * 8..][..8].try_into().expect("eight bytes")))
 }
 
 impl Notice {
-    /// Encodes the notice as entries, the first of which has its flag set.
+    /// Encodes the notice as entries; the flag of the first entry is set.
     pub fn entries(self) -> [u64; REQUEST] {
         use crate::queue::entry::Request;
         let (kind, slot, generation) = match self {
@@ -161,7 +162,7 @@ impl Notice {
         entries
     }
 
-    /// Decodes a notice; `None` if the entries are a call, an error if they are an unknown notice.
+    /// Decodes a notice. Returns `None` if the entries are a call, and an error if they are an unknown notice.
     pub fn from_entries(entries: [u64; REQUEST]) -> Option<Result<Notice, ()>> {
         use crate::queue::entry::Request;
         if entries[0] & FLAG == 0 {

@@ -7,11 +7,11 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Write};
 use unrack_keys::Wire;
 
-/// Queue of requests and notices to send.
+/// Queue of the requests and notices that are to be sent.
 pub(super) struct Outgoing {
     pieces: VecDeque<Piece>,
-    /// True for each slot whose request is not sent completely. Until then its buffer is needed, whatever the
-    /// server answers.
+    /// True for each slot whose request is not completely sent. Until then the slot's buffer is still needed, even if
+    /// the server sends an answer.
     unsent: Vec<bool>,
 }
 
@@ -21,11 +21,11 @@ struct Piece {
     header: [u8; REQUEST_BYTES],
     body: *const u8,
     length: usize,
-    /// Bytes of header and body that are sent.
+    /// Number of bytes of header and body that are sent.
     sent: usize,
 }
 
-// SAFETY: the bytes belong to an unanswered request, so they stay in place, and nobody writes them.
+// SAFETY: the bytes belong to an unanswered request, so they stay in place and no thread writes them.
 unsafe impl Send for Piece {}
 
 impl Outgoing {
@@ -34,7 +34,7 @@ impl Outgoing {
         Outgoing { pieces: VecDeque::new(), unsent: vec![false; slots] }
     }
 
-    /// Returns whether part of a slot's request is still to be sent.
+    /// Returns whether a part of the slot's request is still to be sent.
     pub(super) fn is_unsent(&self, slot: u16) -> bool {
         self.unsent[usize::from(slot)]
     }
@@ -55,7 +55,7 @@ impl Outgoing {
         self.pieces.push_back(Piece { slot: None, header, body, length: 0, sent: 0 });
     }
 
-    /// Returns whether all is sent.
+    /// Returns whether everything is sent.
     pub(super) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
@@ -65,13 +65,13 @@ impl Outgoing {
         self.pieces.iter().map(|piece| piece.header.len() + piece.length - piece.sent).sum()
     }
 
-    /// Discards all that is not sent.
+    /// Discards everything that is not sent.
     pub(super) fn clear(&mut self) {
         self.pieces.clear();
         self.unsent.fill(false);
     }
 
-    /// Writes as much as the socket takes. Returns whether it took anything.
+    /// Writes as many bytes as the socket takes. Returns whether it took any.
     pub(super) fn write(&mut self, wire: &mut Wire) -> io::Result<bool> {
         const AT_ONCE: usize = 32;
         let mut any = false;
@@ -111,8 +111,8 @@ impl Outgoing {
 
 impl Piece {
     fn left(&self) -> [&[u8]; 2] {
-        // SAFETY: the bytes belong to an unanswered request (`push` was given its buffer, `notice` none and no
-        // length), so they stay in place, and nobody writes them.
+        // SAFETY: the bytes belong to an unanswered request, so they stay in place and no thread writes them. `push`
+        // received the request's buffer; `notice` sets a length of zero.
         let body = unsafe { std::slice::from_raw_parts(self.body, self.length) };
         let of_header = self.sent.min(self.header.len());
         [&self.header[of_header..], &body[self.sent - of_header..]]

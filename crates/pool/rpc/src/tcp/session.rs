@@ -1,4 +1,4 @@
-//! A server's memory of a client, so that a call runs once, whatever happens to connections.
+//! A server's record of one client, by which each call runs only once, even if connections break.
 
 use super::limits::{Charge, Full, SMALL};
 use super::memory::Block;
@@ -10,35 +10,36 @@ use crate::server::methods::Methods;
 use std::sync::Arc;
 use unrack_keys::shares::Account;
 
-/// Calls of a client. One connection at a time holds it.
+/// Record of a client's calls. At most one connection holds it at a time.
 pub(super) struct Session {
     desk: Desk,
     account: Account,
-    /// State of each slot.
+    /// State of the last call of each slot.
     seen: Vec<Seen>,
-    /// Memory into which the next request is read.
+    /// Memory for the bytes of the next request.
     spare: Option<Room>,
     /// Number of answers so far.
     answers: u64,
-    /// Slot whose answer is there but not charged: only while its connection writes it.
+    /// Slot whose answer exists but is not charged. Such an answer exists only while the connection writes it.
     unpaid: Option<u16>,
     _charge: Charge,
 }
 
-/// A block and its charge.
+/// A block of memory and its charge.
 pub(super) struct Room {
     pub block: Arc<Block>,
     charge: Charge,
 }
 
-/// Most bytes of a block that is kept for the next request: larger ones of many connections could take all
-/// memory.
+/// Largest block, in bytes, that is kept for the next request. Larger blocks of many connections could together take
+/// all memory.
 const MOST_SPARE: usize = 1 << 20;
 
 #[derive(Default)]
 struct Seen {
     generation: u32,
-    /// Answer and its bytes, until it is known to have arrived, or its memory is needed.
+    /// Answer and its bytes. They are kept until the server knows that they have arrived, or until it needs their
+    /// memory.
     answered: Option<Kept>,
 }
 
@@ -49,11 +50,11 @@ struct Kept {
     number: u64,
 }
 
-/// Error that ends the session: the client breaks the protocol, or the machine has no memory left.
+/// Error that ends the session, because the client broke the protocol or the machine has no memory left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Broken;
 
-/// Returns the bytes that a session takes by itself.
+/// Returns the number of bytes that a session with `lines` slots takes apart from its messages.
 pub(super) fn bytes_of_session(lines: usize) -> usize {
     lines * size_of::<Seen>() + 4096
 }
@@ -62,7 +63,7 @@ impl Session {
     /// Makes a session for a client with `lines` slots.
     ///
     /// # Errors
-    /// If the account has no room for it.
+    /// If the account has no room for the session.
     pub(super) fn new(desk: Desk, lines: usize, account: &Account) -> Result<Session, Full> {
         let mut charge = Charge::new(account);
         charge.set(bytes_of_session(lines))?;
@@ -76,12 +77,13 @@ impl Session {
         self.desk.client()
     }
 
-    /// Returns the account that is charged.
+    /// Returns the account to which the session's memory is charged.
     pub(super) fn account(&self) -> &Account {
         &self.account
     }
 
-    /// Returns memory for a request's bytes, and its answer's, which is not shared. [`Room::pay`] charges it.
+    /// Returns unshared memory for the bytes of a request and of its answer. It is not charged yet; [`Room::pay`] does
+    /// that.
     pub(super) fn room(&mut self, request: &Request) -> Result<Room, Broken> {
         let bytes = request.length.max(request.capacity) as usize;
         match self.spare.take() {
@@ -95,14 +97,14 @@ impl Session {
         }
     }
 
-    /// Takes back memory that is not needed now.
+    /// Keeps memory that is no longer needed for the next request, unless it is too large.
     pub(super) fn put_back(&mut self, room: Room) {
         if room.block.capacity() <= MOST_SPARE {
             self.spare.get_or_insert(room);
         }
     }
 
-    /// Runs a call that was not run before, and returns its answer; or returns the earlier answer.
+    /// Returns the answer to a call. Runs the call if it has not run before, and otherwise returns the earlier answer.
     pub(super) fn call(
         &mut self,
         request: Request,
@@ -116,7 +118,7 @@ impl Session {
             }
             seen.generation = request.generation;
             let incoming = IncomingCall { request, base: room.block.base() };
-            // SAFETY: the block is ours, and as long as request and answer may be.
+            // SAFETY: the session owns the block, which is long enough for the request and the answer.
             let outcome = unsafe { self.desk.run(&incoming, &room.block, methods) };
             let Request { slot, generation, .. } = request;
             let (status, length) = (outcome.status(), outcome.length());
@@ -126,13 +128,14 @@ impl Session {
         }
         match &self.seen[usize::from(request.slot)].answered {
             Some(Kept { answer, room, .. }) => Ok((*answer, room.block.bytes(body_of(answer)))),
-            // The client announced that it has the answer, or its memory was needed.
+            // The client announced that it has received the answer, or the answer was dropped because its memory was
+            // needed.
             None => Err(Broken),
         }
     }
 
-    /// Keeps an answer, in no more memory than it needs. If there is no room for it, it is kept until it is
-    /// written.
+    /// Keeps an answer in no more memory than it needs. If the account has no room for it, the answer is kept only
+    /// until it is written.
     fn keep(&mut self, answer: Answer, mut room: Room) -> Result<(), Broken> {
         let length = body_of(&answer);
         if length < LARGE && room.block.capacity() > LARGE {
@@ -158,15 +161,15 @@ impl Session {
         Ok(())
     }
 
-    /// Drops an answer that was not charged, as the connection ends or the next answer is there.
+    /// Drops the answer that was not charged, because its connection ends or because the next answer exists.
     pub(super) fn drop_unpaid(&mut self) {
         if let Some(slot) = self.unpaid.take() {
             self.forget(slot);
         }
     }
 
-    /// Drops the answer that was kept longest: a client that asks for it again is told that its session is over.
-    /// Returns false if there was neither an answer nor spare memory to drop.
+    /// Drops the answer that was kept longest. If a client asks for a dropped answer again, its session ends. Returns
+    /// false if there was neither an answer nor spare memory to drop.
     pub(super) fn forget_oldest(&mut self) -> bool {
         let kept = |seen: &Seen| seen.answered.as_ref().map(|kept| (kept.number, kept.answer.slot));
         let oldest = self.seen.iter().filter_map(kept).min();
@@ -182,7 +185,7 @@ impl Session {
         }
     }
 
-    /// Drops an answer that has arrived, and is not asked for again.
+    /// Drops an answer that the client has received, so that it will not be requested again.
     pub(super) fn received(&mut self, slot: u16, generation: u32) -> Result<(), Broken> {
         let seen = self.seen.get(usize::from(slot)).ok_or(Broken)?;
         if seen.generation == generation {
@@ -201,10 +204,10 @@ impl Session {
 }
 
 impl Room {
-    /// Charges this many of its bytes, unless they are few.
+    /// Charges this many bytes of the block to the account, unless they are few (at most [`SMALL`]).
     ///
     /// # Errors
-    /// If there is no room in the account.
+    /// If the account has no room for them.
     pub(super) fn pay(&mut self, bytes: usize) -> Result<(), Full> {
         match bytes as u64 <= self.charge.bytes() || bytes <= SMALL {
             true => Ok(()),
@@ -213,7 +216,7 @@ impl Room {
     }
 }
 
-/// Returns the number of bytes that follow an answer's entries.
+/// Returns the number of bytes that follow the entries of an answer.
 pub(super) fn body_of(answer: &Answer) -> usize {
     if crate::ends::has_bytes(answer.status) { answer.length as usize } else { 0 }
 }

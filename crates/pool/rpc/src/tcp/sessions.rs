@@ -1,4 +1,4 @@
-//! All sessions of a server: those with a connection, and those that wait for their client.
+//! All sessions of a server: those that have a connection, and those that wait for their client to return.
 
 use super::hello::SessionId;
 use super::session::Session;
@@ -20,20 +20,20 @@ struct Known {
     client: u64,
     account: Account,
     patience: Duration,
-    /// Connection of the session, or when the last one ended.
+    /// Current connection of the session, or the time when the last one ended.
     connection: Result<Weak<TcpStream>, Instant>,
-    /// Number of connections that it had before.
+    /// Number of earlier connections of the session.
     number: u64,
 }
 
 impl Known {
-    /// Returns whether it has no connection, and no call of it runs.
+    /// Returns whether the session has no connection and none of its calls is running.
     fn is_idle(&self) -> bool {
         self.connection.is_err() && !matches!(self.session.try_lock(), Err(TryLockError::WouldBlock))
     }
 }
 
-/// Longest time that a client which comes back waits for its last call to end.
+/// Longest time that a returning client waits until its last call has ended.
 const TAKE_OVER: Duration = Duration::from_secs(2);
 
 impl Sessions {
@@ -41,7 +41,7 @@ impl Sessions {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a new session, held by its first connection.
+    /// Adds a new session, which is held by its first connection.
     pub(super) fn begin(
         &self,
         id: SessionId,
@@ -57,8 +57,8 @@ impl Sessions {
         Held { id, session, number: 0 }
     }
 
-    /// Gives a session to a client that comes back, and ends its earlier connection; `None` if there is no such
-    /// session.
+    /// Gives a session to a client that returns, and ends the session's earlier connection. Returns `None` if there is
+    /// no such session.
     pub(super) fn take_over(&self, id: SessionId, socket: &Arc<TcpStream>) -> Option<Held> {
         let mut all = self.all();
         let known = all.get_mut(&id)?;
@@ -71,7 +71,8 @@ impl Sessions {
         Some(Held { id, session: known.session.clone(), number: known.number })
     }
 
-    /// Ends a connection. Its session waits for its client unless it is over.
+    /// Records that a connection has ended. Its session then waits for the client to return, unless `over` is true,
+    /// which ends the session.
     pub(super) fn leave(&self, held: &Held, over: bool, methods: &Methods) {
         let mut all = self.all();
         let Some(known) = all.get_mut(&held.id).filter(|known| known.number == held.number) else { return };
@@ -84,7 +85,7 @@ impl Sessions {
         }
     }
 
-    /// Ends sessions whose client has not come back in time.
+    /// Ends sessions whose client has not returned in time.
     pub(super) fn expire(&self, methods: &Methods) {
         let mut gone = Vec::new();
         self.all().retain(|_, known| {
@@ -96,8 +97,8 @@ impl Sessions {
         gone.into_iter().for_each(|client| methods.tell_gone(client));
     }
 
-    /// Ends the session that waits longest for its client, of one peer or of any, to free its memory. Returns
-    /// false if none waits.
+    /// Frees memory by ending the session that has waited longest for its client, of the given peer or of any peer.
+    /// Returns false if no session is waiting.
     pub(super) fn end_oldest(&self, of: Option<&Account>, methods: &Methods) -> bool {
         let mut all = self.all();
         let fits = |known: &&Known| known.is_idle() && of.is_none_or(|of| of.is_same_peer(&known.account));
@@ -110,19 +111,19 @@ impl Sessions {
         true
     }
 
-    /// Returns whether a session waits for its client.
+    /// Returns whether any session waits for its client.
     pub(super) fn any_waits(&self) -> bool {
         self.all().values().any(|known| known.connection.is_err())
     }
 
-    /// Ends all sessions with the server; no call runs.
+    /// Ends all sessions, because the server ends. No call may be running.
     pub(super) fn end(&self, methods: &Methods) {
         let all = std::mem::take(&mut *self.all());
         all.into_values().for_each(|known| methods.tell_gone(known.client));
     }
 }
 
-/// A session, held by a connection.
+/// A session that a connection holds.
 pub(super) struct Held {
     id: SessionId,
     session: Arc<Mutex<Session>>,
@@ -130,12 +131,13 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Returns the session's name.
+    /// Returns the session's identifier.
     pub(super) fn id(&self) -> SessionId {
         self.id
     }
 
-    /// Waits until the earlier connection has left the session. `None`: its last call takes too long.
+    /// Waits until the earlier connection has released the session. Returns `None` if the session's last call takes too
+    /// long.
     pub(super) fn enter(&self) -> Option<MutexGuard<'_, Session>> {
         let deadline = Instant::now() + TAKE_OVER;
         loop {

@@ -1,5 +1,5 @@
-//! Peers that stop in the middle, or are too slow: each costs the other side the time of a frame, which is short
-//! in these tests ([`super::stream`]), and nobody else anything.
+//! Tests of peers that stop in the middle of a frame, or that are too slow. Each such peer costs its own connection the
+//! time of a frame, which is short in these tests ([`super::stream`]), and costs no other connection anything.
 
 use super::hello::{Hello, VERSION, WELCOME_BYTES};
 use super::stream::{Stream, allowed};
@@ -32,7 +32,7 @@ fn is_served(serving: &Serving) {
     assert_eq!(client.request(100).unwrap().call("fill").unwrap().body().len(), 100);
 }
 
-/// Connects a client that is accepted.
+/// Connects a client that the server accepts.
 fn taken(serving: &Serving) -> TcpStream {
     let mut stream = TcpStream::connect(serving.address().unwrap()).unwrap();
     let hello =
@@ -74,7 +74,7 @@ fn half_a_frame_ends_its_connection_in_time() {
             stream
         })
         .collect();
-    // A silent connection is no burden, and may wait for as long as it likes.
+    // A silent connection is no burden, and may wait without a limit.
     let mut silent = taken(&serving);
     is_served(&serving);
     for stream in &halves {
@@ -92,7 +92,7 @@ fn a_frame_that_trickles_ends_its_connection_in_time() {
     let mut stream = taken(&serving);
     let begun = Instant::now();
     for byte in frame(1, 100_000, 8) {
-        // Always in time for the next check, never for the whole.
+        // Each byte comes before the next check of the clock, but the whole frame does not come before the deadline.
         if stream.write_all(&[byte]).is_err() {
             break;
         }
@@ -114,7 +114,7 @@ fn a_client_that_never_reads_is_ended_in_time() {
             is_served(&serving);
             return;
         }
-        // More answers than sockets buffer.
+        // There are more answers than the sockets can buffer.
         if generation > 200 {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -145,7 +145,7 @@ fn a_stream_reads_and_writes_until_its_deadline_and_not_beyond() {
     assert!(late <= Instant::now() && late.elapsed() < SLACK);
 }
 
-/// A client that leaves gives the server time to take what was sent before, but not without limit.
+/// A client that ends gives the server time to take the requests that were sent before, but not without a limit.
 #[test]
 fn a_server_that_never_reads_does_not_hold_up_a_client_that_goes() {
     use super::hello::{HelloVerdict, Welcome};

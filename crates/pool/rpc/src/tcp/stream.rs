@@ -1,5 +1,5 @@
-//! Reading and writing with a deadline. A peer that sends or takes a byte now and then blocks a thread for a
-//! limited time only.
+//! Reading and writing with a deadline, so that a peer that sends or takes a byte only now and then blocks a thread for
+//! a limited time.
 
 use super::SILENCE;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use unrack_keys::Wire;
 use unrack_keys::wire::keep_alive;
 
-/// Time that a frame may take beyond the time of its bytes at [`SLOWEST`]. Shorter in tests.
+/// Time that a frame may take in addition to the time for its bytes at [`SLOWEST`]. It is shorter in tests.
 const FRAME: Duration = if cfg!(test) { Duration::from_millis(300) } else { Duration::from_secs(10) };
-/// Bytes per millisecond of the slowest peer that is tolerated.
+/// Rate of the slowest peer that is tolerated, in bytes per millisecond.
 const SLOWEST: u64 = 1024;
-/// Time between two readings of the clock while nothing comes.
+/// Time between two readings of the clock while no bytes come.
 const TICK: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_millis(500) };
 const BUFFER: usize = 64 << 10;
 
@@ -24,17 +24,17 @@ pub(super) fn allowed(bytes: usize) -> Duration {
 
 /// A connection with a buffer for received bytes.
 pub(super) struct Stream {
-    /// Connection; others may know its socket, to end it.
+    /// The connection. Other threads may have its socket, to shut it down.
     wire: Wire,
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
-    /// True if reading returns every [`TICK`] to check the clock. A read without a deadline sleeps.
+    /// True if a read returns every [`TICK`] to check the clock. A read without a deadline sleeps instead.
     ticking: bool,
 }
 
 impl Stream {
-    /// Sets a socket's options: among them the timeouts that a [`Stream`] needs.
+    /// Sets the options of a socket, among them the timeouts that a [`Stream`] needs.
     pub(super) fn prepare(socket: TcpStream) -> io::Result<Arc<TcpStream>> {
         socket.set_nonblocking(false)?;
         socket.set_nodelay(true)?;
@@ -44,7 +44,7 @@ impl Stream {
         Ok(Arc::new(socket))
     }
 
-    /// Makes a stream of a socket that was [prepared](Stream::prepare).
+    /// Makes a stream of a connection whose socket was [prepared](Stream::prepare).
     pub(super) fn new(wire: Wire) -> Stream {
         Stream { wire, buffer: vec![0; BUFFER].into(), start: 0, end: 0, ticking: true }
     }
@@ -59,7 +59,7 @@ impl Stream {
         self.wire
     }
 
-    /// Waits until there is something to read, without a deadline.
+    /// Waits without a deadline until there are bytes to read.
     pub(super) fn wait(&mut self) -> io::Result<()> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -77,7 +77,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Reads all of `bytes`.
+    /// Fills `bytes` with received bytes; fails if this takes until after the deadline.
     pub(super) fn read(&mut self, mut bytes: &mut [u8], deadline: Instant) -> io::Result<()> {
         loop {
             let count = bytes.len().min(self.end - self.start);
@@ -88,7 +88,7 @@ impl Stream {
             if bytes.is_empty() {
                 return Ok(());
             }
-            // Checked also for a peer that sends a byte now and then.
+            // The deadline is checked here, too, because a peer may send a byte now and then.
             if Instant::now() >= deadline {
                 return Err(ErrorKind::TimedOut.into());
             }
@@ -103,7 +103,7 @@ impl Stream {
         }
     }
 
-    /// Writes all of header and body.
+    /// Writes the whole header and body; fails if this takes until after the deadline.
     pub(super) fn write(&mut self, header: &[u8], body: &[u8], deadline: Instant) -> io::Result<()> {
         let (mut header, mut body) = (header, body);
         while !header.is_empty() || !body.is_empty() {

@@ -1,9 +1,9 @@
 //! Copies from and to memory that a peer may write at the same time.
 //!
-//! A plain load may be repeated: the compiler assumes that nobody writes meanwhile, and may read the source again
-//! after the copy was checked. It did so in a handler of six lines (`what_was_checked_is_what_is_used`). Here
-//! each byte is loaded once: by atomic accesses, which the compiler neither repeats nor invents, or, for long
-//! messages, for which those are slower, by an instruction that is opaque to it.
+//! A plain load could be repeated: because the compiler assumes that no other thread writes meanwhile, it may read the
+//! source again after the copy was checked. It did so in a handler of six lines (`what_was_checked_is_what_is_used`).
+//! Here each byte is loaded only once. Short messages use atomic accesses, which the compiler neither repeats nor
+//! invents. Long messages, for which atomic accesses are slower, use an instruction that is opaque to the compiler.
 //!
 //! | bytes | ns, in words | ns, by `rep movsb` | ns, by `memcpy` |
 //! |---|---|---|---|
@@ -13,24 +13,24 @@
 //! | 4,096 | 95 | 45 | 43 |
 //! | 262,144 | 7,428 | 4,916 | 4,898 |
 //!
-//! Least of seven runs on a virtual machine with other load, with both sides in the cache.
+//! Minimum over seven runs on a virtual machine with other load, with source and destination in the cache.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 const WORD: usize = size_of::<u64>();
-/// Most bytes that are copied in words: for more, `rep movsb` is as fast.
+/// Largest number of bytes that are copied in words. Beyond that, `rep movsb` is as fast.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const MOST_WORDS: usize = 512;
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 const MOST_WORDS: usize = usize::MAX;
 
-/// Copies from shared memory. Each byte is loaded once.
+/// Copies from shared memory. Each byte is loaded only once.
 ///
 /// # Safety
-/// The bytes are mapped at `from`, and writable by this thread alone at `to`.
+/// The bytes must be mapped at `from`, and at `to` they must be writable by this thread alone.
 #[inline(always)]
 pub(super) unsafe fn load(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it.
     unsafe {
         match bytes <= MOST_WORDS {
             true => load_words(from, to, bytes),
@@ -39,13 +39,13 @@ pub(super) unsafe fn load(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// Copies to shared memory. Each byte is stored once, and not read back.
+/// Copies to shared memory. Each byte is stored only once, and is not read back.
 ///
 /// # Safety
-/// The bytes are readable and not written by anybody at `from`, and mapped writable at `to`.
+/// The bytes at `from` must be readable and not written by any thread, and the bytes at `to` must be mapped writable.
 #[inline(always)]
 pub(super) unsafe fn store(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it.
     unsafe {
         match bytes <= MOST_WORDS {
             true => store_words(from, to, bytes),
@@ -57,11 +57,11 @@ pub(super) unsafe fn store(from: *const u8, to: *mut u8, bytes: usize) {
 /// Copies from shared memory by atomic loads.
 ///
 /// # Safety
-/// As [`load`].
+/// As for [`load`].
 #[inline(always)]
 unsafe fn load_words(from: *const u8, to: *mut u8, bytes: usize) {
     let mut at = 0;
-    // SAFETY: all of it is below `bytes`, and words are aligned; atomics may be shared.
+    // SAFETY: all offsets are below `bytes`, and words are aligned; atomics may be shared.
     unsafe {
         if (from as usize).is_multiple_of(WORD) {
             while bytes - at >= WORD {
@@ -80,11 +80,11 @@ unsafe fn load_words(from: *const u8, to: *mut u8, bytes: usize) {
 /// Copies to shared memory by atomic stores.
 ///
 /// # Safety
-/// As [`store`].
+/// As for [`store`].
 #[inline(always)]
 unsafe fn store_words(from: *const u8, to: *mut u8, bytes: usize) {
     let mut at = 0;
-    // SAFETY: all of it is below `bytes`, and words are aligned; atomics may be shared.
+    // SAFETY: all offsets are below `bytes`, and words are aligned; atomics may be shared.
     unsafe {
         if (to as usize).is_multiple_of(WORD) {
             while bytes - at >= WORD {
@@ -100,15 +100,15 @@ unsafe fn store_words(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// Copies by one instruction that the compiler cannot look into.
+/// Copies by one instruction, whose effect on memory the compiler cannot analyse.
 ///
 /// # Safety
-/// The bytes are mapped at `from`, and mapped writable at `to`; they do not overlap.
+/// The bytes must be mapped at `from` and mapped writable at `to`, and the two ranges must not overlap.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
 unsafe fn move_bytes(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: the instruction reads and writes just these bytes, upwards, as the direction flag is clear between
-    // functions.
+    // SAFETY: the instruction reads and writes exactly these bytes, in ascending order, because the direction flag is
+    // clear between functions.
     unsafe {
         std::arch::asm!(
             "rep movsb",
@@ -118,10 +118,10 @@ unsafe fn move_bytes(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// Replaces the instruction of x86-64.
+/// Stands in for the instruction of x86-64 on other processors.
 ///
 /// # Safety
-/// Never called: here all lengths are copied in words.
+/// It is never called, because on these processors all lengths are copied in words.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 unsafe fn move_bytes(_: *const u8, _: *mut u8, _: usize) {
     unreachable!("all lengths are copied in words");
@@ -131,7 +131,7 @@ unsafe fn move_bytes(_: *const u8, _: *mut u8, _: usize) {
 mod tests {
     use super::*;
 
-    /// Checks both directions, at every alignment and for lengths around every threshold.
+    /// Checks the two directions at every alignment, for lengths around every threshold.
     #[test]
     fn every_byte_is_copied_and_no_other() {
         let lengths = (0..40).chain([63, 64, 65, 511, 512, 513, 700]);
@@ -141,7 +141,7 @@ mod tests {
             for shift in 0..9 {
                 for copy in [load as unsafe fn(*const u8, *mut u8, usize), store] {
                     let mut copied = vec![0xaa; 900];
-                    // SAFETY: both vectors have 8 + 700 bytes.
+                    // SAFETY: each vector has 8 + 700 bytes.
                     unsafe { copy(pattern.as_ptr().add(shift), copied.as_mut_ptr().add(8 - shift), bytes) };
                     assert_eq!(copied[8 - shift..][..bytes], pattern[shift..][..bytes]);
                     let untouched = copied[..8 - shift].iter().chain(&copied[8 - shift + bytes..]);

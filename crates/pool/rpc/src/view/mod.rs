@@ -1,10 +1,10 @@
-//! Messages in place: the bytes that the peer wrote, or may read, without a copy in between.
+//! Messages in place: bytes that the peer wrote, or that it may read, without a copy in between.
 //!
-//! A peer has the same bytes mapped. One that keeps to the protocol does not touch them while they are ours;
-//! another can change them at any time. A view therefore copies out a value or a range at a time, and loads each
-//! byte once, so that what was checked is what is used ([`copy`]). A second read may return other bytes: check
-//! the copy, and use that. There are no references to the bytes, except for code that states that it trusts the
-//! peer.
+//! The peer has the same bytes mapped. A peer that keeps to the protocol does not write to them while this process uses
+//! them, but a malicious peer can change them at any time. Therefore a view copies out one value or range at a time and
+//! loads each byte only once, so that the bytes that were checked are the bytes that are used ([`copy`]). Because a
+//! second read may return other bytes, check the copy and use the copy. A view gives no references to the bytes, except
+//! to code that states that it trusts the peer.
 
 mod copy;
 
@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// Bytes in shared memory that this side may read. Lives no longer than its message.
+/// Bytes in shared memory that this process may read. The view lives no longer than its message.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     base: *const u8,
@@ -21,14 +21,14 @@ pub struct View<'a> {
     message: PhantomData<&'a [u8]>,
 }
 
-/// Bytes in shared memory that this side may write.
+/// Bytes in shared memory that this process may write.
 pub struct ViewMut<'a> {
     base: *mut u8,
     length: usize,
     message: PhantomData<&'a mut [u8]>,
 }
 
-/// Error for a range that is not inside of the message.
+/// Error for a range that is not inside the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{bytes} bytes at {at} are not in a message of {length}")]
 pub struct OutOfRange {
@@ -45,15 +45,15 @@ fn check(at: usize, bytes: usize, length: usize) -> Result<(), OutOfRange> {
 }
 
 impl<'a> View<'a> {
-    /// Makes a view of a message's bytes, or others that a peer may write.
+    /// Makes a view of the bytes of a message, or of other bytes that a peer may write at the same time.
     ///
     /// # Safety
-    /// The bytes are mapped for as long as `'a`.
+    /// The bytes must stay mapped for as long as `'a`.
     pub unsafe fn new(base: *const u8, length: usize) -> Self {
         View { base, length, message: PhantomData }
     }
 
-    /// Returns the bytes of the message.
+    /// Returns the number of bytes of the message.
     pub fn len(&self) -> usize {
         self.length
     }
@@ -63,16 +63,17 @@ impl<'a> View<'a> {
         self.length == 0
     }
 
-    /// Copies out a value at a byte offset, which need not be aligned. It is read once; aligned words of it are
+    /// Copies out the value at a byte offset, which need not be aligned. Each byte is read once, and aligned words are
     /// read whole.
     ///
     /// # Errors
-    /// If it is not inside the message.
+    /// If the value is not inside the message.
     #[inline]
     pub fn get<T: AnyBitPattern>(&self, at: usize) -> Result<T, OutOfRange> {
         check(at, size_of::<T>(), self.length)?;
         let mut value = MaybeUninit::<T>::uninit();
-        // SAFETY: inside, and mapped; all of the value is written, and any bytes are a valid value.
+        // SAFETY: the range is inside the message and mapped; the whole value is written, and any bytes are a valid
+        // value.
         unsafe {
             copy::load(self.base.add(at), value.as_mut_ptr().cast(), size_of::<T>());
             Ok(value.assume_init())
@@ -85,18 +86,18 @@ impl<'a> View<'a> {
     /// If the part is not inside the message.
     pub fn part(&self, at: usize, bytes: usize) -> Result<View<'a>, OutOfRange> {
         check(at, bytes, self.length)?;
-        // SAFETY: inside of this view.
+        // SAFETY: the part is inside this view.
         Ok(unsafe { View::new(self.base.add(at), bytes) })
     }
 
-    /// Copies the message to a slice of the same length, to be checked and then used.
+    /// Copies the message to a slice of the same length, so that the copy can be checked and then used.
     ///
     /// # Panics
     /// If the lengths differ.
     #[inline]
     pub fn copy_to(&self, to: &mut [u8]) {
         assert_eq!(to.len(), self.length, "as many bytes as the message has");
-        // SAFETY: both have the same length, and a slice of ours does not overlap the message.
+        // SAFETY: the two lengths are equal, and a slice of this process does not overlap the message.
         unsafe { copy::load(self.base, to.as_mut_ptr(), self.length) };
     }
 
@@ -107,19 +108,19 @@ impl<'a> View<'a> {
         bytes
     }
 
-    /// Returns the address of the message: aligned to a cache line, unless it is a part. Bytes that are read
-    /// there without a view may change between two reads.
+    /// Returns the address of the message, which is aligned to a cache line unless the view is a part of a message.
+    /// Note that bytes read there without a view may change between two reads.
     pub fn as_ptr(&self) -> *const u8 {
         self.base
     }
 
-    /// Returns the bytes themselves. Only for a trusted peer: one that writes to them meanwhile can make the
-    /// program do anything.
+    /// Returns the bytes themselves. Use this only if the peer is trusted, because a peer that writes to the bytes
+    /// meanwhile can cause undefined behaviour.
     ///
     /// # Safety
-    /// The peer keeps to the protocol: it writes nothing to the message while `'a` lasts.
+    /// The peer keeps to the protocol: it does not write to the message during `'a`.
     pub unsafe fn as_slice_of_trusted_peer(&self) -> &'a [u8] {
-        // SAFETY: mapped; the caller says that nobody writes.
+        // SAFETY: the bytes are mapped, and the caller guarantees that no process writes them.
         unsafe { std::slice::from_raw_parts(self.base, self.length) }
     }
 }
@@ -128,12 +129,12 @@ impl<'a> ViewMut<'a> {
     /// Makes a view of bytes to write.
     ///
     /// # Safety
-    /// The bytes are mapped writable for as long as `'a`, and this process has no other view of them.
+    /// The bytes must stay mapped writable for as long as `'a`, and this process must have no other view of them.
     pub(crate) unsafe fn new(base: *mut u8, length: usize) -> Self {
         ViewMut { base, length, message: PhantomData }
     }
 
-    /// Returns the bytes of the message.
+    /// Returns the number of bytes of the message.
     pub fn len(&self) -> usize {
         self.length
     }
@@ -146,11 +147,12 @@ impl<'a> ViewMut<'a> {
     /// Writes a value at a byte offset, which need not be aligned.
     ///
     /// # Errors
-    /// If it would not be inside the message.
+    /// If the value would not be inside the message.
     #[inline]
     pub fn put<T: NoUninit>(&mut self, at: usize, value: T) -> Result<(), OutOfRange> {
         check(at, size_of::<T>(), self.length)?;
-        // SAFETY: inside, and mapped writable; a value without padding has as many bytes.
+        // SAFETY: the range is inside the message and mapped writable; a value without padding has this many
+        // initialized bytes.
         unsafe { copy::store(ptr::from_ref(&value).cast(), self.base.add(at), size_of::<T>()) };
         Ok(())
     }
@@ -161,7 +163,7 @@ impl<'a> ViewMut<'a> {
     /// If the lengths differ.
     pub fn copy_from(&mut self, from: &[u8]) {
         assert_eq!(from.len(), self.length, "as many bytes as the message has");
-        // SAFETY: both have the same length, and a slice of ours does not overlap the message.
+        // SAFETY: the two lengths are equal, and a slice of this process does not overlap the message.
         unsafe { copy::store(from.as_ptr(), self.base, self.length) };
     }
 
@@ -171,29 +173,30 @@ impl<'a> ViewMut<'a> {
     /// If the part is not inside the message.
     pub fn part(&mut self, at: usize, bytes: usize) -> Result<ViewMut<'_>, OutOfRange> {
         check(at, bytes, self.length)?;
-        // SAFETY: inside of this view, which is borrowed for as long.
+        // SAFETY: the part is inside this view, which is borrowed for as long.
         Ok(unsafe { ViewMut::new(self.base.add(at), bytes) })
     }
 
     /// Returns a view that reads the same bytes.
     pub fn as_view(&self) -> View<'_> {
-        // SAFETY: the same bytes, borrowed from this view.
+        // SAFETY: it is a view of the same bytes, borrowed from this view.
         unsafe { View::new(self.base, self.length) }
     }
 
-    /// Returns the address of the message: aligned to a cache line, unless it is a part.
+    /// Returns the address of the message, which is aligned to a cache line unless the view is a part of a message.
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
         self.base
     }
 
-    /// Returns the bytes themselves. Only for a trusted peer: one that writes to them meanwhile can make the
-    /// program do anything.
+    /// Returns the bytes themselves. Use this only if the peer is trusted, because a peer that writes to the bytes
+    /// meanwhile can cause undefined behaviour.
     ///
     /// # Safety
-    /// The peer keeps to the protocol: it does not write to the message, and accepts reading any contents, while
-    /// the slice is in use.
+    /// The peer keeps to the protocol: while the slice is in use, the peer does not write to the message, and it may
+    /// read any contents.
     pub unsafe fn into_slice_for_trusted_peer(self) -> &'a mut [u8] {
-        // SAFETY: mapped, and the view is used up; the caller says that nobody else writes.
+        // SAFETY: the bytes are mapped and the view is consumed; the caller guarantees that no other thread or process
+        // writes them.
         unsafe { std::slice::from_raw_parts_mut(self.base, self.length) }
     }
 }
@@ -213,7 +216,7 @@ mod tests {
     #[test]
     fn values_read_as_written_wherever_they_are() {
         let mut bytes = [0u8; 40];
-        // SAFETY: the array outlives the view, and nobody else has it.
+        // SAFETY: the array outlives the view, and no other code uses it.
         let mut view = unsafe { ViewMut::new(bytes.as_mut_ptr(), bytes.len()) };
         view.put(3, 0x0102_0304_0506_0708u64).unwrap();
         view.put(30, [1.5f32, -2.5]).unwrap();
@@ -223,20 +226,20 @@ mod tests {
         assert_eq!(view.as_view().part(1, 2).unwrap().to_vec(), [7, 8]);
     }
 
-    /// Message that another thread writes all the time, a word at a time, while `Race::run` reads it.
+    /// A message that another thread writes all the time, a word at a time, while `Race::run` reads it.
     struct Race {
         words: Box<[AtomicU64]>,
     }
 
     impl Race {
-        /// Rounds of the writer: too few would show nothing.
+        /// Number of rounds of the writer. Too few rounds would not show a race.
         const ROUNDS: u64 = if cfg!(miri) { 50 } else { 100_000 };
 
         fn new(words: usize) -> Race {
             Race { words: (0..words).map(|_| AtomicU64::new(0)).collect() }
         }
 
-        /// Stores the same byte everywhere, a different one each round, while `read` reads.
+        /// Stores the same byte everywhere, a different one in each round, while `read` reads.
         fn run(&self, mut read: impl FnMut(View<'_>)) {
             let written = AtomicU64::new(0);
             std::thread::scope(|scope| {
@@ -245,7 +248,7 @@ mod tests {
                         let byte = round as u8;
                         let word = u64::from_ne_bytes([byte; 8]);
                         self.words.iter().for_each(|at| at.store(word, Ordering::Relaxed));
-                        // A pause, so that some messages are read whole.
+                        // A pause, so that some of the messages are read without a change.
                         (0..byte).for_each(|_| std::hint::spin_loop());
                         written.store(round, Ordering::Relaxed);
                     }
@@ -259,12 +262,12 @@ mod tests {
         }
     }
 
-    /// Returns whether no byte was changed meanwhile, as a handler would check.
+    /// Returns whether no byte was changed during the copy, as a handler would check.
     fn is_valid(bytes: &[u8]) -> bool {
         bytes.iter().all(|byte| *byte == bytes[0])
     }
 
-    /// Does as a handler does: copies a message, checks the copy, and uses it if it is valid.
+    /// Acts like a handler: copies a message, checks the copy, and uses the copy if it is valid.
     #[inline(never)]
     fn accept(message: View<'_>, used: &mut [u8; 64]) -> bool {
         let mut copy = [0; 64];
@@ -307,7 +310,7 @@ mod tests {
     #[test]
     fn nothing_outside_is_reached() {
         let mut bytes = [0u8; 16];
-        // SAFETY: the array outlives the view, and nobody else has it.
+        // SAFETY: the array outlives the view, and no other code uses it.
         let mut view = unsafe { ViewMut::new(bytes.as_mut_ptr(), bytes.len()) };
         let wrong = OutOfRange { at: 9, bytes: 8, length: 16 };
         assert_eq!(view.put(9, 1u64), Err(wrong));

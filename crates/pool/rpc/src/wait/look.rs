@@ -1,25 +1,25 @@
 //! Polling until a condition holds, without missing a deadline.
 //!
-//! A look at coherent memory takes some tens of nanoseconds, and reading the clock about as long. So the clock is
-//! not read at each of those looks, but often enough that no deadline is missed by more than a tenth. It is read
-//! after each look that takes long, such as one that waits for a line or flushes one.
+//! A poll of coherent memory takes some tens of nanoseconds, and reading the clock takes about as long. Therefore the
+//! clock is not read after each of these cheap polls, but often enough that no limit is exceeded by more than a tenth.
+//! It is read after each poll that takes long, for example one that waits for a line or flushes one.
 
 use std::time::{Duration, Instant};
 
-/// Most cheap looks between two readings of the clock: a microsecond or two.
+/// Most cheap polls between two readings of the clock; they take a microsecond or two.
 const LOOKS: u32 = 32;
-/// Assumed duration of a cheap look before any were timed.
+/// Assumed duration of a cheap poll before any was timed.
 const CHEAP: Duration = Duration::from_nanos(100);
-/// Fraction of the remaining time that passes between two readings: one part in `PARTS`.
+/// Between two readings of the clock, one part in `PARTS` of the remaining time passes.
 const PARTS: u32 = 20;
-/// Longest first pause, when the clock was not read yet: most events come before it ends. At most a tenth of the
-/// budget, which begins at the first reading of the clock.
+/// Longest first pause, while the clock was not read yet. Most events come before it ends. It is at most a tenth of the
+/// budget, because the budget begins only at the first reading of the clock.
 const FIRST: Duration = Duration::from_micros(2);
 
-/// State of polling after a look in vain.
+/// State of polling after a poll in vain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// Number of looks in vain so far.
+    /// Number of polls in vain so far.
     pub looks: u32,
     /// Longest permissible pause.
     pub left: Duration,
@@ -28,15 +28,15 @@ pub struct Moment {
 /// Limits of polling.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PollLimits {
-    /// Longest time from the first look on. `None`: unlimited.
+    /// Longest time from the first poll on. `None` means without a limit.
     pub budget: Option<Duration>,
-    /// Moment at which to stop.
+    /// Time at which to stop. `None` means without a limit.
     pub deadline: Option<Instant>,
 }
 
-/// Polls until `ready` returns true, a limit is reached, or `enough` returns true, which is called whenever the
-/// clock is read. Calls `pause` between two looks, which returns whether it, or the look before, took so long
-/// that the clock is to be read. Returns whether `ready` did.
+/// Polls until `ready` returns true, a limit is reached, or `enough` returns true. Returns whether `ready` did.
+/// `enough` is called whenever the clock is read. `pause` is called between two polls; it returns whether the pause, or
+/// the poll before it, took so long that the clock has to be read.
 #[inline]
 pub fn look(
     now: impl Fn() -> Instant,
@@ -71,10 +71,10 @@ pub fn look(
 /// Schedule of the readings of the clock.
 struct Pace {
     limits: PollLimits,
-    /// Last reading of the clock, and the number of cheap looks before the first reading, until they are
-    /// accounted for.
+    /// Last reading of the clock, with the number of cheap polls before the first reading. The number is zero once the
+    /// time of these polls is subtracted from the budget.
     before: Option<(Instant, u32)>,
-    /// End of the budget.
+    /// Time when the budget ends.
     until: Option<Instant>,
 }
 
@@ -83,8 +83,8 @@ impl Pace {
         Pace { limits, before: None, until: None }
     }
 
-    /// Takes a reading of the clock, `looks` looks after the one before. Returns the number of cheap looks until
-    /// the next reading and the time left; `None` if no time is left.
+    /// Takes a reading of the clock, `looks` polls after the one before. Returns the number of cheap polls until the
+    /// next reading and the time that is left; `None` if no time is left.
     #[inline]
     fn next(&mut self, now: Instant, looks: u32) -> Option<(u32, Duration)> {
         let each = match self.before {
@@ -119,7 +119,7 @@ mod tests {
     use proptest::prelude::*;
     use std::cell::Cell;
 
-    /// Clock that advances with looks and pauses, and counts its readings.
+    /// Clock that advances with polls and pauses, and counts its readings.
     struct Clock {
         start: Instant,
         ns: Cell<u64>,
@@ -145,11 +145,11 @@ mod tests {
     /// Way of waiting for memory.
     #[derive(Debug, Clone, Copy)]
     enum Kind {
-        /// Looks of this many nanoseconds.
+        /// Polls that take this many nanoseconds.
         Polled(u64),
         /// A monitor that waits as long as it may, up to this many nanoseconds.
         Monitored(u64),
-        /// Looks of this many nanoseconds, and pauses that grow with them.
+        /// Polls that take this many nanoseconds, with pauses that grow with the number of polls.
         BackingOff(u64),
     }
 
@@ -163,7 +163,7 @@ mod tests {
             !matches!(self, Kind::Polled(_))
         }
 
-        /// Returns the nanoseconds of the longest look.
+        /// Returns the duration of the longest poll in nanoseconds.
         fn longest_ns(self) -> u64 {
             match self {
                 Kind::Polled(ns) => ns,
@@ -182,8 +182,8 @@ mod tests {
     }
 
     proptest! {
-        /// Checks for any duration of looks and any limit that polling ends at most a tenth too late, plus two looks:
-        /// the one before the clock is first read, and the last.
+        /// Checks for any duration of polls and any limit that polling ends at most a tenth too late, plus two polls:
+        /// the one before the clock is first read, and the last one.
         #[test]
         fn limits_are_kept_within_a_tenth(kind in kind(), limit_ns in 5_000u64..20_000_000, is_budget: bool) {
             let clock = Clock::new();
@@ -199,7 +199,7 @@ mod tests {
             prop_assert!(ended + limit_ns / 10 + longest >= limit_ns, "{} of {}: too early", ended, limit_ns);
         }
 
-        /// Checks that the clock is read once in 32 cheap looks if no limit is near.
+        /// Checks that the clock is read only once in 32 cheap polls if no limit is near.
         #[test]
         fn cheap_looks_are_not_held_up_by_the_clock(ns in 5u64..120, looks in 1u32..5_000, limited: bool) {
             let clock = Clock::new();
@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    /// A budget of 5 us is not exceeded much even where a look waits for a line as long as it may.
+    /// A budget of 5 us is not exceeded much even if a poll waits for a line for as long as it may.
     #[test]
     fn five_microseconds_are_five_wherever_lines_are_waited_for() {
         let clock = Clock::new();
@@ -227,7 +227,7 @@ mod tests {
             |moment| Kind::Monitored(20_000).pause(&clock, moment),
             || false,
         );
-        // Two waits and two readings, which take some time themselves.
+        // There are two waits and two readings of the clock, which also take some time.
         assert!(clock.ns.get() <= 5_500 + 90, "{} ns", clock.ns.get());
     }
 

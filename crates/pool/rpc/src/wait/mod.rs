@@ -1,13 +1,13 @@
-//! Waiting: poll for a while, then sleep.
+//! Waiting: a thread polls for a while, then sleeps.
 //!
-//! Polling costs a core; sleeping costs a wake-up, which is tens of microseconds if a core has to be woken too
-//! (HydraRPC §5.3 weighs the same). One setting says how long to poll. Where the processor can wait for a cache
-//! line (`umwait`, `mwaitx`), and that is of use, polling uses it.
+//! Polling costs a core. Sleeping costs a wakeup, which takes tens of microseconds if a core has to be woken, too
+//! (HydraRPC §5.3 discusses the same trade-off). [`Waiting`] selects how long to poll. If the processor can wait for a
+//! cache line (`umwait`, `mwaitx`) and the memory allows it, polling uses that instruction.
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`look`] | polling, with limits |
-//! | [`pause`] | pauses between two looks |
+//! | [`look`] | polling with limits |
+//! | [`pause`] | pauses between two polls |
 
 mod look;
 mod pause;
@@ -22,12 +22,12 @@ use std::time::{Duration, Instant};
 /// Trade-off between latency and use of the processor while waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Waiting {
-    /// Polls until the event: lowest latency, one busy core per waiting thread.
+    /// Polls until the event comes. This has the lowest latency, but each waiting thread keeps a core busy.
     Spin,
-    /// Polls for as long as polling has paid off lately.
+    /// Polls for as long as polling has paid off recently, and then sleeps.
     #[default]
     Adaptive,
-    /// Sleeps at once: lowest use of the processor.
+    /// Sleeps at once, which uses the processor least.
     Sleep,
 }
 
@@ -54,62 +54,67 @@ impl std::fmt::Display for Waiting {
     }
 }
 
-/// Error for a name that is no [`Waiting`], with a hint at the nearest one.
+/// Error for a name that is not one of [`Waiting`]. It suggests the nearest name.
 #[derive(Debug, thiserror::Error)]
 #[error("unknown way of waiting{0}")]
 pub struct UnknownWaiting(String);
 
-/// Time to poll before sleeping: as long as a wake-up costs if polling has paid off lately, and a little
-/// otherwise.
+/// Policy of how long a thread polls before it sleeps: as long as a wakeup costs if polling has paid off recently, and
+/// otherwise for a short time.
 ///
-/// Polling as long as a sleep would cost is never worse than twice the best choice; not polling after several
-/// times in vain keeps the cost of rare calls low.
+/// Polling for as long as a sleep would cost is never worse than twice the best choice. If polling was in vain several
+/// times, the thread polls only briefly, which keeps the cost of rare calls low.
 #[derive(Debug)]
 pub struct Patience {
     waiting: Waiting,
-    /// Credit, positive if polling paid off lately. Threads that share it may lose each other's changes.
+    /// Credit, which is positive if polling paid off recently. Threads that share it may overwrite each other's
+    /// changes.
     credit: AtomicI8,
-    /// Time to poll when it did not.
+    /// Time to poll while the credit is not positive.
     short: Duration,
 }
 
-/// Approximate cost of waking a thread on another core (measured: 35 us there and back on two cores).
+/// Approximate cost of waking a thread on another core (measured: 35 us for a round trip between two cores).
 const WAKE: Duration = Duration::from_micros(50);
-/// Most by which a sleep may end too late: Linux lets timers of a thread be 50 us late to coalesce several, and
-/// the thread has to be woken. Code that has to be in time sleeps for that much less and polls for the rest.
+/// Most by which a sleep may end too late. Linux may delay a thread's timers by 50 us to coalesce several of them, and
+/// then the thread has to be woken. Code that must be on time therefore sleeps for this much less and polls for the
+/// rest.
 pub const LATE: Duration = Duration::from_micros(100);
 const MOST_CREDIT: i8 = 8;
 
-/// Shortest and longest time for which a thread sleeps that waits for a peer on another host.
+/// Shortest and longest sleep of a thread that waits for a peer on another host.
 const NAPS: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(1)];
-/// Ratio of the time waited so far to the next nap.
+/// Ratio of the time waited so far to the length of the next nap.
 const NAP_PART: u32 = 8;
 
-/// Time within which something has to come for polling to pay off although a nap would have found it, too: a nap takes
-/// some 150 us with what waking costs.
+/// Time within which an event must come for polling to pay off although a nap would have found the event, too. A nap
+/// takes about 150 us, including the wakeup.
 const SOON: Duration = Duration::from_micros(250);
 
-/// Returns whether something that came in a nap, after `waited`, would have been better polled for.
+/// Returns whether it would have been better to poll for an event that came during a nap, `waited` after the wait
+/// began.
 pub fn came_soon(waited: Duration) -> bool {
     waited < SOON
 }
 
-/// Returns the time to sleep before the next look for something of a peer on another host, after `waited` without
-/// anything (HydraRPC §5.3: polling, without a processor that does nothing else). So it is found at most an eighth
-/// later, besides what waking takes. `None`: the peer `rings`, and is waited for. A ring passes two managers, so short
-/// naps come first.
+/// Returns how long to sleep before the next poll for an event of a peer on another host, after `waited` without an
+/// event. Short sleeps replace polling (HydraRPC §5.3), which would keep a processor busy. A nap is an eighth of the
+/// time waited so far, but at least 50 us and at most 1 ms. Therefore an event after the first 400 us is found at most
+/// an eighth later, plus the wakeup. Returns `None` if the thread should sleep until the peer rings, which is possible
+/// only if the peer `rings`. Because a ring passes two managers, short naps come first in this case, too.
 pub fn nap(waited: Duration, rings: bool) -> Option<Duration> {
     let is_over = rings && waited >= NAPS[1];
     (!is_over).then(|| (waited / NAP_PART).clamp(NAPS[0], NAPS[1]))
 }
 
 impl Patience {
-    /// Makes the state of one waiting place. `short`: time to poll even if it was in vain lately.
+    /// Makes the state of one place where threads wait. `short` is the time to poll even if polling was in vain
+    /// recently.
     pub fn new(waiting: Waiting, short: Duration) -> Self {
         Patience { waiting, credit: AtomicI8::new(MOST_CREDIT), short }
     }
 
-    /// Returns the time to poll; `None`: unlimited.
+    /// Returns the time to poll; `None` means without a limit.
     pub fn budget(&self) -> Option<Duration> {
         match self.waiting {
             Waiting::Spin => None,
@@ -119,7 +124,7 @@ impl Patience {
         }
     }
 
-    /// Learns whether the event came while polling.
+    /// Records whether the event came while polling.
     pub fn learn(&self, came: bool) {
         let credit = self.credit.load(Ordering::Relaxed);
         let learnt = (credit + if came { 2 } else { -1 }).clamp(-MOST_CREDIT, MOST_CREDIT);
@@ -128,8 +133,8 @@ impl Patience {
         }
     }
 
-    /// Polls until `ready`, the budget or deadline is over, or `enough`: see [`look()`]. Returns whether it is
-    /// ready.
+    /// Polls until `ready` returns true, the budget or the deadline is over, or `enough` returns true; see [`look()`].
+    /// Returns whether `ready` did.
     #[inline]
     pub fn look(
         &self,

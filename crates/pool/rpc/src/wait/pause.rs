@@ -1,15 +1,15 @@
-//! Pauses between two looks, and waiting for a line to be written where the processor can.
+//! Pauses between two polls, and waiting until a line is written if the processor supports this.
 //!
-//! A processor that waits for a line (`umwait`, `mwaitx`) is woken by stores that its caches observe: stores to
-//! coherent memory by processors of the same machine. It does not observe stores of other hosts, or stores to
-//! uncached memory. There each look costs an access to memory, which competes with the writes that are waited
-//! for: so this pauses between looks, longer the longer it has waited.
+//! A processor that waits for a line (`umwait`, `mwaitx`) is woken by stores that its caches observe, which are stores
+//! to coherent memory by processors of the same machine. It does not observe stores of other hosts, or stores to
+//! uncached memory. In these cases each poll is an access to memory, which competes with the writes that the thread
+//! waits for. Therefore the thread pauses between polls, and the pauses grow with the time that it has waited.
 
 use super::look::Moment;
 use unrack_pool::cache_control::MemoryKind;
 use unrack_pool::sync::AtomicU64;
 
-/// Way of pausing between looks at some memory.
+/// How to pause between polls of a certain kind of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
     wait: Wait,
@@ -17,29 +17,29 @@ pub struct Pause {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wait {
-    /// `umonitor`, `umwait` (WAITPKG).
+    /// Uses `umonitor` and `umwait` (WAITPKG).
     #[cfg(target_arch = "x86_64")]
     Umwait,
-    /// `monitorx`, `mwaitx`.
+    /// Uses `monitorx` and `mwaitx`.
     #[cfg(target_arch = "x86_64")]
     Mwaitx,
-    /// Looks again at once: the line is in the cache until it is written.
+    /// Polls again at once, because the line stays in the cache until it is written.
     Poll,
-    /// Looks again after a pause that grows.
+    /// Polls again after a pause that grows.
     BackOff,
 }
 
-/// Longest wait that the processor is told, in ticks of its clock: some tens of microseconds.
+/// Longest wait that is requested of the processor, in ticks of its clock: some tens of microseconds.
 #[cfg(target_arch = "x86_64")]
 const TICKS: u64 = 50_000;
-/// Ratio of the looks so far to the pause instructions of the next pause: so an event is found at most a
-/// sixteenth later, besides the look itself.
+/// Ratio of the number of polls so far to the number of pause instructions in the next pause. With this ratio, an event
+/// is found at most a sixteenth later, plus the poll itself.
 const PART: u32 = 16;
-/// Most pause instructions between two looks: a microsecond or two.
+/// Most pause instructions between two polls; they take a microsecond or two.
 const MOST_PAUSES: u32 = 64;
 
 impl Pause {
-    /// Chooses how to wait for memory of a kind. `same_kernel`: whether its writer is a process of this kernel.
+    /// Chooses how to wait for memory of a kind. `same_kernel` is true if the writer is a process of this kernel.
     pub fn new(mode: MemoryKind, same_kernel: bool) -> Pause {
         let wait = match (mode, same_kernel) {
             (MemoryKind::Coherent, true) => detect(),
@@ -60,7 +60,7 @@ impl Pause {
         }
     }
 
-    /// Pauses while waiting for several lines. Returns whether the pause, or the look before it, took long.
+    /// Pauses while a thread waits for several lines. Returns whether the pause, or the poll before it, took long.
     #[inline]
     pub fn moment(self, moment: Moment) -> bool {
         match self.wait {
@@ -75,8 +75,8 @@ impl Pause {
         }
     }
 
-    /// Waits until the line of `entry` is written, or for a while, unless `ready`. Returns whether it took long;
-    /// where the processor cannot wait for a line, does the same as [`moment`](Pause::moment).
+    /// Waits until the line of `entry` is written, or for a short time, unless `ready` returns true. Returns whether
+    /// this took long. If the processor cannot wait for a line, does the same as [`moment`](Pause::moment).
     #[inline]
     pub fn until_written(self, entry: &AtomicU64, moment: Moment, ready: impl FnOnce() -> bool) -> bool {
         match self.wait {
@@ -84,10 +84,10 @@ impl Pause {
             #[cfg(target_arch = "x86_64")]
             Wait::Umwait | Wait::Mwaitx => {
                 let at = std::ptr::from_ref(entry);
-                // SAFETY: the processor reports the instructions; a reference is mapped.
+                // SAFETY: the processor reports that it has the instructions, and a reference is mapped.
                 unsafe { self.monitor(at) };
                 if !ready() {
-                    // SAFETY: the processor reports the instructions.
+                    // SAFETY: the processor reports that it has the instructions.
                     unsafe { self.wait(ticks(moment)) };
                 }
                 true
@@ -98,11 +98,11 @@ impl Pause {
     /// Arms the processor's monitor for the line at an address.
     ///
     /// # Safety
-    /// The processor has the instruction.
+    /// The processor must have the instruction.
     #[cfg(target_arch = "x86_64")]
     unsafe fn monitor(self, at: *const AtomicU64) {
         use std::arch::asm;
-        // SAFETY: the caller says that the instruction exists; it changes nothing.
+        // SAFETY: the caller guarantees that the instruction exists; the instruction changes no memory.
         unsafe {
             match self.wait {
                 // umonitor rax
@@ -116,19 +116,19 @@ impl Pause {
         }
     }
 
-    /// Waits for the monitored line, for at most `ticks` of the processor's clock.
+    /// Waits until the monitored line is written, but at most `ticks` of the processor's clock.
     ///
     /// # Safety
-    /// As [`Pause::monitor`].
+    /// As for [`Pause::monitor`].
     #[cfg(target_arch = "x86_64")]
     unsafe fn wait(self, ticks: u64) {
         use std::arch::asm;
-        // SAFETY: the caller says that the instruction exists. The timeout is in the clock of `rdtsc`.
+        // SAFETY: the caller guarantees that the instruction exists. The timeout is in ticks of the clock of `rdtsc`.
         unsafe {
             match self.wait {
                 Wait::Umwait => {
                     let until = std::arch::x86_64::_rdtsc() + ticks;
-                    // umwait ecx: bit 0 selects C0.1; C0.2, which saves more and wakes slower, is not used.
+                    // umwait ecx: bit 0 selects C0.1. C0.2 saves more power but wakes more slowly, so it is not used.
                     asm!(
                         ".byte 0xf2, 0x0f, 0xae, 0xf1",
                         in("ecx") 1, in("eax") until as u32, in("edx") (until >> 32) as u32,
@@ -136,7 +136,7 @@ impl Pause {
                     );
                 }
                 Wait::Mwaitx => {
-                    // mwaitx eax, ecx, with the timeout in ebx, which the compiler reserves.
+                    // mwaitx eax, ecx: the timeout is in ebx, which the compiler reserves.
                     asm!(
                         "xchg rbx, {ticks}", ".byte 0x0f, 0x01, 0xfb", "xchg rbx, {ticks}",
                         ticks = inout(reg) ticks => _, in("eax") 0, in("ecx") 2,
@@ -167,7 +167,7 @@ fn detect() -> Wait {
     Wait::Poll
 }
 
-/// Returns a number of ticks that certainly takes no longer than there is time: no processor with these
+/// Returns a number of ticks that takes no longer than the time that is left, because no processor with these
 /// instructions has a clock below 1 GHz.
 #[cfg(target_arch = "x86_64")]
 fn ticks(moment: Moment) -> u64 {
@@ -192,7 +192,7 @@ mod tests {
 
     const MOMENT: Moment = Moment { looks: 1, left: Duration::from_micros(5) };
 
-    /// A wait ends on any processor, and returns at once if it is not needed.
+    /// A wait ends on any processor, and returns at once if the line is already written.
     #[test]
     fn waiting_for_a_line_ends() {
         let entry = AtomicU64::new(0);
@@ -206,7 +206,7 @@ mod tests {
         }
     }
 
-    /// Lines are not waited for where no store would wake the processor; then the clock is read at each look.
+    /// The processor does not wait for a line if no store would wake it. The clock is then read after each poll.
     #[test]
     fn lines_are_waited_for_in_coherent_memory_of_one_kernel_only() {
         for mode in [MemoryKind::Incoherent, MemoryKind::Uncached, MemoryKind::Model] {

@@ -1,21 +1,21 @@
-//! Threads that sleep until answers are taken.
+//! Threads that sleep until their answers are taken from the queue.
 //!
-//! One of them sleeps on the bell that the server rings; the others sleep beside it, until any thread took their
-//! answer, or the bell is free.
+//! One of the threads sleeps on the bell that the server rings. The others sleep on a condition variable ("beside the
+//! bell") until any thread has taken their answer, or until the bell is free.
 
 use std::sync::PoisonError;
 use std::time::Duration;
 use unrack_pool::Bell;
 use unrack_pool::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, fence};
 
-/// Place from which a thread looks for the last time before it sleeps.
+/// Place from which a thread checks for answers for the last time before it sleeps: on the bell, or beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     OnBell,
     Beside,
 }
 
-/// State of the threads of a client that sleep.
+/// State of the sleeping threads of a client.
 #[derive(Default)]
 pub(super) struct Sleepers {
     /// True while a thread sleeps on the bell, or is about to.
@@ -26,22 +26,23 @@ pub(super) struct Sleepers {
     beside_count: AtomicUsize,
 }
 
-/// Right of a thread to sleep on the bell.
+/// Permission of a thread to sleep on the bell.
 struct OnBell<'a>(&'a Sleepers);
 
 impl Drop for OnBell<'_> {
     fn drop(&mut self) {
         self.0.on_bell.store(false, Ordering::Release);
-        // Pairs with the fence of `sleep_beside`: either that thread finds the bell free, or we find it there.
+        // Pairs with the fence of `sleep_beside`: either that thread finds the bell free, or we find the thread in the
+        // count.
         fence(Ordering::SeqCst);
         self.0.tell_beside();
     }
 }
 
 impl Sleepers {
-    /// Sleeps once, unless `ready`, which is called when others can see that this thread is about to sleep. A
-    /// thread on the bell takes the answers that have come; those beside it only look at answers that were taken.
-    /// May return spuriously.
+    /// Sleeps once, unless `ready` returns true. `ready` is called when other threads can already see that this thread
+    /// is about to sleep. A thread on the bell takes the answers that have come; a thread beside it only checks answers
+    /// that were taken. May return spuriously.
     pub(super) fn sleep(&self, bell: &Bell, left: Option<Duration>, mut ready: impl FnMut(Place) -> bool) {
         match self.take_bell() {
             Some(_on_bell) => bell.sleep(left, || ready(Place::OnBell)),
@@ -54,7 +55,7 @@ impl Sleepers {
         taken.ok().map(|_| OnBell(self))
     }
 
-    /// Sleeps until a thread took answers, or no longer sleeps on the bell.
+    /// Sleeps until another thread took answers, or until no thread sleeps on the bell any more.
     fn sleep_beside(&self, left: Option<Duration>, ready: impl FnOnce() -> bool) {
         let beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
         self.beside_count.fetch_add(1, Ordering::Relaxed);
@@ -66,11 +67,11 @@ impl Sleepers {
         self.beside_count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Tells waiting threads that a thread at `place` took answers.
+    /// Wakes waiting threads, because the calling thread, which is at `place`, took answers.
     ///
-    /// A thread announces its sleep before it looks for the last time, with the calls locked. If it locked them
-    /// before the thread that tells did, that one sees the announcement here; if after, it has seen what was
-    /// taken.
+    /// No wakeup is lost, because a thread announces its sleep before it checks for the last time with the calls
+    /// locked. If it locked the calls before the waking thread did, the waking thread sees the announcement here. If it
+    /// locked them later, it has seen the answers that were taken.
     #[inline]
     pub(super) fn tell(&self, bell: &Bell, place: Place) {
         if place == Place::Beside && self.on_bell.load(Ordering::Relaxed) {
@@ -79,9 +80,9 @@ impl Sleepers {
         self.tell_beside();
     }
 
-    /// Wakes all threads, to look at something that a thread of this process changed.
+    /// Wakes all threads, so that they see a change made by a thread of this process.
     pub(super) fn tell_all(&self, bell: &Bell) {
-        // Pairs with the threads that go to sleep, which look after they announced it.
+        // Pairs with the threads that go to sleep, which check after they have announced their sleep.
         fence(Ordering::SeqCst);
         bell.ring();
         self.tell_beside();
