@@ -1,7 +1,7 @@
 //! Coordination of the program's threads and the pager: forks, merges of mappings, and the emergency end.
 //!
 //! A fork copies the address space, but the child does not get contents that are in the parent's arena at that moment. Therefore a thread
-//! that is about to fork closes the *gate*, and the pager evicts no page while the gate is closed. If some pages are out of the program,
+//! that is about to fork closes the *gate*, and the pager takes no page out while the gate is closed. If some pages are out of the program,
 //! the thread also rings the *doorbell*, a page of the den that is always missing: before the pager answers that fault, it puts every page
 //! back.
 //!
@@ -36,7 +36,7 @@ pub(crate) const EMPTY: &str =
 /// Time when this process last forked (monotonic ns).
 static FORKED_NS: AtomicU64 = AtomicU64::new(0);
 
-/// Guard that the pager holds while it evicts pages.
+/// Guard that the pager holds while it takes pages out of the program.
 pub(crate) struct Open;
 
 impl Drop for Open {
@@ -45,7 +45,7 @@ impl Drop for Open {
     }
 }
 
-/// Returns a guard under which the pager may evict pages, or `None` while a thread forks.
+/// Returns a guard under which the pager may take pages out of the program, or `None` while a thread forks.
 pub(crate) fn enter() -> Option<Open> {
     BUSY.store(true, SeqCst);
     let open = Open;
@@ -131,7 +131,7 @@ pub(crate) fn note_fork() {
     FORKED_NS.store(crate::sys::now_ns(), Relaxed);
 }
 
-/// Closes the gate permanently, in the pager: no page is evicted from then on.
+/// Closes the gate permanently, in the pager: from then on, no page is taken out of the program.
 pub(crate) fn shut() {
     CLOSED.fetch_add(1, SeqCst);
 }
