@@ -52,15 +52,19 @@ pub(crate) struct Baseline {
     first: u64,
     at_start: u64,
     parent: Option<Pid>,
-    /// Number of the pager's own pages; below, of pages that cannot be evicted, now and at the start.
+    /// Number of the pager's pages that are present.
     own: u64,
+    /// Number of pages that cannot be evicted, at the latest count.
     kept: u64,
+    /// Number of pages that could not be evicted when the pager was started.
     kept_at_start: u64,
     /// Buffer for reuse.
     text: Vec<u8>,
-    /// Pages of the heap when `own` was counted; below, the time when that count ended (ns), and its cost (ns).
+    /// Number of pages of the pager's heap when `own` was counted.
     heap: u64,
+    /// Time when the latest count ended (monotonic ns).
     counted_ns: u64,
+    /// Processor time that the latest count took, in ns.
     cost_ns: u64,
 }
 

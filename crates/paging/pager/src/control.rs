@@ -22,8 +22,9 @@ pub struct ControlHead {
     /// Settings, stored by `unrack` before the first process starts.
     pub settings: Settings,
     pub counts: PagerCounts,
-    /// Time when the blade's receiving link is free again (monotonic ns); below, its sending link.
+    /// Time when the blade's receiving link is free again (monotonic ns).
     pub downlink_free_ns: AtomicU64,
+    /// Time when the blade's sending link is free again (monotonic ns).
     pub uplink_free_ns: AtomicU64,
     /// Number of slots that were ever taken; they are the first ones of `slots`.
     pub slots_used: AtomicU32,
@@ -65,8 +66,9 @@ pub struct Settings {
     /// Kind of remote memory: 0 a private arena, 1 a node over TCP, 2 a node over shared memory, 3 a node over TCP with encryption by
     /// `unrack run`.
     pub backend: AtomicU32,
-    /// IPv4 address of the node; below, its TCP port.
+    /// IPv4 address of the memory node.
     pub node_address: AtomicU32,
+    /// TCP port of the memory node.
     pub node_port: AtomicU32,
     /// 1: `unrack` holds a lock on this file as long as it lives.
     pub is_locked: AtomicU32,
@@ -92,8 +94,9 @@ pub struct Settings {
 pub struct PagerCounts {
     /// Number of fetches for which a thread waited.
     pub fetches: AtomicU64,
-    /// Number of pages fetched ahead; below, the number of those for which a thread waited all the same.
+    /// Number of pages fetched ahead.
     pub ahead: AtomicU64,
+    /// Number of pages fetched ahead for which a thread nevertheless waited.
     pub late: AtomicU64,
     pub write_backs: AtomicU64,
     /// Number of faults on pages that were still local: second chances.
@@ -105,8 +108,9 @@ pub struct PagerCounts {
     pub stuck: AtomicU64,
     /// Number of fetches whose delay was shorter than the pager's own cost.
     pub below_floor: AtomicU64,
-    /// Time in ns that threads waited for fetches; below, the part of it that was the pager's own work.
+    /// Time in ns that threads waited for fetches.
     pub wait_ns: AtomicU64,
+    /// Part of `wait_ns` that was the pager's own work.
     pub work_ns: AtomicU64,
     /// Time in ns that the pager spent on faults that a real blade would not have.
     pub overhead_ns: AtomicU64,
@@ -122,13 +126,13 @@ pub struct PagerCounts {
     pub peak_local: AtomicU64,
     /// Time in ns during which clearly more pages were local than the limit allows.
     pub over_ns: AtomicU64,
-    /// Number of shared pages since a fork that were copied for one process so that its copy can be evicted; below, how often the copy was
-    /// omitted because memory was short.
+    /// Number of pages, shared since a fork, that were copied for one process so that its copy can be evicted.
     pub unshared: AtomicU64,
+    /// Number of times that such a copy was omitted because memory was short.
     pub kept_shared: AtomicU64,
-    /// Number of processes that run with all memory local because they can have no pager; below, the reasons, one bit for each
-    /// ([`Unpaged`]).
+    /// Number of processes that run with all memory local because they can have no pager.
     pub unpaged: AtomicU64,
+    /// Reasons why processes have no pager, one bit for each ([`Unpaged`]).
     pub unpaged_reasons: AtomicU64,
 }
 
@@ -174,10 +178,11 @@ pub const FOR_ROOM: u32 = 1;
 /// The process waits for the node to begin a session.
 pub const FOR_GREETING: u32 = 2;
 
-/// Kind of request at the door: this thread is about to become a program to be traced; below, it is about to start such a program; below,
-/// it is a thread of a pager.
+/// Request at the door of the run: this thread is about to become a program to be traced.
 pub const EXEC: u32 = 1;
+/// Request at the door of the run: this thread is about to start a program to be traced.
 pub const SPAWN: u32 = 2;
+/// Request at the door of the run: this thread belongs to a pager, and wants to be traced.
 pub const PAGER: u32 = 3;
 
 impl ProcessSlot {

@@ -100,7 +100,7 @@ pub fn close() {
     while BUSY.load(SeqCst) {
         give_way();
     }
-    // Another thread's ring may have been answered instead of ours. Therefore the loop checks the result.
+    // Another thread's ring may have been answered instead of this one. Therefore the loop checks the result.
     while AWAY.load(SeqCst) > 0 {
         ring();
     }

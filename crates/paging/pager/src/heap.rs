@@ -52,7 +52,7 @@ impl State {
     fn take(&mut self, class: usize) -> Option<usize> {
         let block = self.free[class];
         if block != 0 {
-            // SAFETY: a free block of ours begins with the next one's address.
+            // SAFETY: a free block begins with the next one's address.
             self.free[class] = unsafe { *(block as *const usize) };
             return Some(block);
         }

@@ -17,8 +17,9 @@ const KEPT: u64 = 64;
 /// Local memory of the run over time, as seen by one of its processes.
 #[derive(Default)]
 pub(crate) struct Peak {
-    /// End of the current window (ns); 0 before the first window. Below, the minimum of local pages in the window.
+    /// End of the current window (monotonic ns); 0 before the first window.
     until_ns: u64,
+    /// Minimum of local pages in the current window.
     least: u64,
     /// Time of the latest call (ns).
     seen_ns: u64,

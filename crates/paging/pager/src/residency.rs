@@ -41,8 +41,9 @@ const HIDDEN_PART: u64 = 20;
 const PATIENCE_NS: u64 = 20_000_000;
 /// Maximum number of pages to unshare at once.
 const UNSHARE_PAGES: usize = 512;
-/// Minimum time in ns between two ticks; below, the maximum.
+/// Minimum time in ns between two ticks.
 pub(crate) const SHORTEST_TICK_NS: u64 = 1_000_000;
+/// Maximum time in ns between two ticks.
 pub(crate) const LONGEST_TICK_NS: u64 = 50_000_000;
 /// Minimum time in ns in which a program can touch a new page.
 const FASTEST_TOUCH_NS: u64 = 400;
@@ -52,8 +53,9 @@ pub(crate) struct Residency {
     pub(crate) table: PageTable,
     control: &'static ControlHead,
     slot: &'static ProcessSlot,
-    /// Number of local pages of this process; below, those of the run's other processes.
+    /// Number of local pages of this process.
     local: u64,
+    /// Number of local pages of the run's other processes.
     others: u64,
     /// Number of local pages that were not tracked after the last scan.
     hidden: u64,

@@ -82,7 +82,7 @@ impl Spool {
         let offset = (self.windows * WINDOW_BYTES) as u64;
         rustix::fs::fallocate(&self.file, rustix::fs::FallocateFlags::empty(), offset, WINDOW_BYTES as u64)?;
         let (read_write, shared) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: a new mapping of our own file; the old window is not used again.
+        // SAFETY: a new mapping of this file; the old window is not used again.
         unsafe {
             let new = rustix::mm::mmap(
                 core::ptr::null_mut(),

@@ -29,13 +29,15 @@ pub(crate) struct Plan {
 /// Trend of one thread's accesses to remote pages.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Trend {
-    /// Ring of the latest steps, in pages; below, how many steps were ever noted.
+    /// Ring of the latest steps, in pages.
     steps: [isize; HISTORY],
+    /// Number of steps that were ever noted.
     noted: usize,
     /// Page number of the latest access.
     last: Option<isize>,
-    /// Number of pages in the latest plan; below, pages fetched ahead that have been used since then.
+    /// Number of pages in the latest plan.
     planned: usize,
+    /// Number of pages fetched ahead that were used since the latest plan.
     used: usize,
     /// Page number of the marker, and the step of its batch.
     marker: Option<(isize, isize)>,

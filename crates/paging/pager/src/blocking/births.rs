@@ -3,7 +3,7 @@
 //!
 //! From the moment when a fork copies page tables until its message is read, the kernel refuses to move pages. Therefore the bookkeeping at
 //! the time when the message is read shows exactly the pages that were out of the program when the child was made. In the same way, the
-//! child's changes of its own address space wait until the pager has read their messages.
+//! child's changes of its address space wait until the pager has read their messages.
 
 use super::events::Events;
 use crate::den;

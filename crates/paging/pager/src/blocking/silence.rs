@@ -13,8 +13,9 @@ pub(super) struct Silence {
     /// Time in ns that passed while this thread ran.
     awake_ns: u64,
     looked_ns: u64,
-    /// Number of arrivals from the node; below, the time on this clock when the number last changed or when the node last owed no answer.
+    /// Number of arrivals from the memory node, as of the latest check.
     heard: u64,
+    /// Time on this clock when `heard` last changed, or when the node last owed no answer.
     since_ns: u64,
 }
 

@@ -12,8 +12,9 @@ use super::prepare::{hold_again, hold_some};
 use super::thread::{Stack, Thread};
 use core::ffi::c_int;
 
-/// Bytes of the kernel's `ucontext`; below, of the `siginfo` that follows it.
+/// Bytes of the kernel's `ucontext` in a signal frame.
 const CONTEXT: usize = 304;
+/// Bytes of the kernel's `siginfo`, which follows the `ucontext`.
 const INFO: usize = size_of::<libc::siginfo_t>();
 /// Flag of an alternate stack that is disarmed while a handler runs on it.
 const SS_AUTODISARM: i32 = 1 << 31;

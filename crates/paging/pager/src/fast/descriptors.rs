@@ -16,9 +16,9 @@ static FIRST: AtomicI32 = AtomicI32::new(i32::MAX);
 /// Number of the pager's descriptors.
 static COUNT: AtomicI32 = AtomicI32::new(0);
 
-/// The device for userfaultfds and the folder `/proc`, which stay open across forks; -1: not open. Below, how many descriptor numbers are
-/// reserved for them; these are the pager's first ones.
+/// The device for userfaultfds and the folder `/proc`, which stay open across forks; -1: not open.
 static LASTING: [AtomicI32; 2] = [const { AtomicI32::new(-1) }; 2];
+/// Number of descriptor numbers that are reserved for the lasting files; they are the pager's first ones.
 static LASTING_COUNT: AtomicI32 = AtomicI32::new(0);
 
 /// Moves a descriptor of the pager to a number that the program does not expect to be in use.

@@ -50,7 +50,7 @@ pub(super) fn unblock_ours(thread: &Thread) {
     let (ours, mut before) = (OURS, 0u64);
     let sets = [&raw const ours as usize, &raw mut before as usize];
     let args = [libc::SIG_UNBLOCK as usize, sets[0], sets[1], size_of::<u64>(), 0, 0];
-    // SAFETY: reads and writes 8 bytes of our own memory each.
+    // SAFETY: reads and writes 8 bytes of this function's memory each.
     unsafe { raw::call(libc::SYS_rt_sigprocmask as usize, args) };
     thread.blocked.set(before & OURS);
 }

@@ -50,8 +50,9 @@ pub struct Mapped {
     known: ById<Known>,
     extents: Vec<usize>,
     extent_pages: usize,
-    /// Places that were used and are free again; below, the number of places that were never used.
+    /// Places that were used and are free again.
     free: Vec<u32>,
+    /// Number of places that were never used.
     unused: usize,
     asked: Asked,
     /// True if the node refused the last request for an extent.
@@ -145,7 +146,7 @@ impl Mapped {
             (0, Some((_, slot))) => *slot,
             (place, _) => self.address(place),
         };
-        // SAFETY: the caller guarantees this for `at`; `from` is a page of our own mapping, or one that a waiting store lends us.
+        // SAFETY: the caller guarantees this for `at`; `from` is a page of this session's mapping, or one that a waiting store lends us.
         unsafe { core::ptr::copy_nonoverlapping(from as *const u8, at as *mut u8, PAGE) };
         let check = self.tuning.checksums && known.place != 0;
         // SAFETY: the caller guarantees that the page is readable and unused otherwise.
@@ -199,7 +200,7 @@ impl Mapped {
     /// # Safety
     /// There is a readable page at `at` that does not change meanwhile.
     unsafe fn put(&mut self, id: u32, place: u32, at: usize) {
-        // SAFETY: the caller guarantees this for `at`; the place is a page of our own mapping that only this session uses.
+        // SAFETY: the caller guarantees this for `at`; the place is a page of a mapping that only this session uses.
         unsafe { core::ptr::copy_nonoverlapping(at as *const u8, self.address(place) as *mut u8, PAGE) };
         // SAFETY: the caller guarantees that the page is readable.
         let checksum = if self.tuning.checksums { unsafe { hash_of(at) } } else { 0 };

@@ -32,8 +32,9 @@ pub(super) struct Node {
     pub client: Client,
     pub done: Vec<PageCompletion>,
     loads: Vec<Load>,
-    /// Landings that have memory but hold no page that is needed; below, landings without memory.
+    /// Landings that have memory but hold no page that is needed.
     spare: Vec<u32>,
+    /// Landings without memory.
     bare: Vec<u32>,
     /// Number of slots whose contents are being stored, or are stored but not yet emptied.
     pub full_slots: usize,

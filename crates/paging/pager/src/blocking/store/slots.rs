@@ -10,8 +10,9 @@ use alloc::vec::Vec;
 /// Slots that have to be emptied.
 #[derive(Default)]
 pub(super) struct Slots {
-    /// Records without a page, whose slots are full; below, records of pages whose contents are at the memory node.
+    /// Records without a page, whose slots are full.
     garbage: Vec<Id>,
+    /// Records of pages whose contents are at the memory node, and whose slots are full.
     vacated: Vec<Id>,
     /// Slots that are being emptied, in the order in which the helper works on them.
     emptying: VecDeque<Emptying>,
