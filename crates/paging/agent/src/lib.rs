@@ -34,7 +34,8 @@ extern "C" fn rust_eh_personality() {}
 extern "C" fn _Unwind_Resume() {}
 
 /// Calls the function whose address is in `rax`. Then shows the function's result to the tracer: the result is in `rdi` during a system
-/// call that the tracer's filter reports. The function is called in the way of compiled code, so that shadow stacks stay consistent.
+/// call that the tracer's filter reports. The function is called by a `call` instruction, as in compiled code, so that shadow stacks stay
+/// consistent.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub extern "C" fn enter() {

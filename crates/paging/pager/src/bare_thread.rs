@@ -50,8 +50,8 @@ pub(crate) fn with_signals_blocked<T>(f: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Ends the calling thread and unmaps `[at, at+len)`, which includes the thread's stack. The thread must be the last one in the address
-/// space that runs in this memory.
+/// Ends the calling thread and unmaps `[at, at+len)`, which includes the thread's stack. No other thread of the address space may run in
+/// this memory.
 ///
 /// # Safety
 /// This memory is not used any more.

@@ -78,8 +78,8 @@ pub struct Settings {
     pub filters: AtomicU32,
     /// 1: programs of this run also have the system call filter that the agent installs.
     pub has_agents_filter: AtomicU32,
-    /// Number of pages for which this machine has memory, as `unrack` last measured it. Pages that processes share since a fork are copied
-    /// for each process only while more pages than those are spare.
+    /// Number of pages for which this machine has spare memory, as `unrack` last measured it. Pages that processes share since a fork are
+    /// copied for a process only while enough memory is spare.
     pub spare_pages: AtomicU64,
     /// Longest time in ns that the memory node may be silent. `unrack` enforces it during the run; a pager enforces it while it waits for
     /// the node's greeting.
@@ -140,11 +140,11 @@ pub struct PagerCounts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Unpaged {
-    /// Its parent gave up the rights, or the folder, that the pager's files need.
+    /// The process's parent gave up the rights, or the folder, that the pager's files need.
     Rights = 1,
-    /// It may not open more files, or may not start more threads.
+    /// The process may not open more files, or may not start more threads.
     Limits = 2,
-    /// Its system calls are filtered (seccomp).
+    /// The process's system calls are filtered (seccomp).
     Filter = 4,
 }
 
@@ -166,7 +166,7 @@ pub struct ProcessSlot {
     pub waits_for: AtomicU32,
     /// Generation of the run's processes for which `shared_pages` is valid.
     pub shared_generation: AtomicU32,
-    /// Part of this process's pages that counts for the other processes with which it shares them since a fork: each page that n processes
+    /// Number of pages of this process that count for other processes, with which it shares them since a fork. Each page that n processes
     /// share counts as one nth for each of them. `unrack` writes the number, because it sees all processes.
     pub shared_pages: AtomicU64,
 }

@@ -48,7 +48,7 @@ fn try_ask(what: u32) -> Result<(), Errno> {
     question[4..].copy_from_slice(&what.to_ne_bytes());
     let door = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     connect(&door, &address)?;
-    // For systems where only ancestors may trace (Yama), because `unrack` may not stay an ancestor of this process.
+    // Necessary where only ancestors may trace (Yama), because `unrack` may not stay an ancestor of this process.
     let _ = rustix::process::set_ptracer(PTracer::Any);
     let answered = send(&door, &question, SendFlags::NOSIGNAL)
         .and_then(|_| recv(&door, &mut [0u8; 4][..], RecvFlags::empty()).map(drop));

@@ -29,7 +29,7 @@ static IS_TO_LEAVE: AtomicBool = AtomicBool::new(false);
 pub(crate) const OCCUPIED: &str =
     "internal error: the place of a page that was taken is occupied. Please report this";
 
-/// Reported instead of copying from an empty slot, because the copying thread is the pager itself and would wait for itself.
+/// Error that is reported instead of copying from an empty slot: the copying thread is the pager itself, so that it would wait for itself.
 pub(crate) const EMPTY: &str =
     "internal error: the contents of a page that was taken are gone. Please report this";
 

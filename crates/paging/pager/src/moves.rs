@@ -34,7 +34,7 @@ pub fn give(uffd: &Uffd, pagemap: BorrowedFd, address: usize, den: usize, len: u
 }
 
 fn recount((told, result): Moved, len: usize, is_moved: impl Fn(usize) -> bool) -> Moved {
-    // Either no move was tried, or there was no page to move, which the caller has to handle.
+    // With `EAGAIN`, the kernel tried no move. With `ENOENT`, there was no page to move, which the caller has to handle.
     if result.is_ok() || told == 0 && matches!(result, Err(Errno::AGAIN | Errno::NOENT)) {
         return (told, result);
     }

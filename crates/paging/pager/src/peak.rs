@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 /// Time in ns for which pages have to be local to count for the peak.
 const WINDOW_NS: u64 = 50_000_000;
-/// The limit may be exceeded by one such part of it, because processes take turns in making room.
+/// Inverse of the share of the limit by which the run may exceed it, because processes take turns in making room: one in four.
 const PART: u64 = 4;
 /// Number of pages above the limit that each process may keep in any case.
 const KEPT: u64 = 64;

@@ -1,5 +1,5 @@
-//! The part of reclaim that both pagers share: it decides whether a process evicts pages of its program, and from which list the pages
-//! come.
+//! The part of reclaim that both pagers share: it decides whether a process evicts pages of its program, and where the pages to evict are
+//! found.
 
 use crate::control::{ControlHead, count};
 use crate::residency::Residency;

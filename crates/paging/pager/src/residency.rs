@@ -33,11 +33,11 @@ pub(crate) const BATCH: usize = 32;
 const SLACK: u64 = 16;
 /// Maximum number of pages reclaimed at once. It is limited because threads wait meanwhile.
 const MOST_AT_ONCE: u64 = 256;
-/// Inverse share of the inactive list in this process's local memory: one in five.
+/// Inverse of the share of local pages that should be on the inactive list: one in five.
 const INACTIVE_PART: usize = 5;
-/// Inverse share of this process's local memory that may have come since the last scan: one in twenty.
+/// Inverse of the share of local pages that may have come since the last scan without causing a new one: one in twenty.
 const HIDDEN_PART: u64 = 20;
-/// Minimum time in ns that the child of a fork is expected to live, or to share memory.
+/// Time in ns after a fork during which shared pages are not copied, because most children end, or stop sharing memory, within this time.
 const PATIENCE_NS: u64 = 20_000_000;
 /// Maximum number of pages to unshare at once.
 const UNSHARE_PAGES: usize = 512;
@@ -307,7 +307,8 @@ impl Residency {
 
     /// Notes that a page is shared since a fork and cannot be taken out of the program. Most children end soon, and then the page becomes
     /// private again at no cost. Therefore the pager stops taking pages for a while; without this rest, it would take pages in use instead
-    /// of shared ones. If the fork is longer ago, returns the range to copy: the page and the pages that follow it in the program.
+    /// of shared ones. If the fork was at least `PATIENCE_NS` ago, returns the range to copy: the page and the pages that follow it in the
+    /// program.
     pub(crate) fn shared(&mut self, id: Id, forked_ns: u64) -> Option<(usize, usize)> {
         let now = now_ns();
         self.rest_until_ns = now + PATIENCE_NS / 16;

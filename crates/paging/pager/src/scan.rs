@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 /// Minimum time in ns between two scans while the process is over the limit.
 const PAUSE_NS: u64 = 1_000_000;
-/// Inverse share of time for scans that are not urgent: one in a hundred.
+/// Inverse of the share of time that scans may take if they are not urgent: one in a hundred.
 const SPARE_PART: u64 = 100;
 /// One in this number of scans covers all memory.
 const EVERYWHERE: u64 = 8;

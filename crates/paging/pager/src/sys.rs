@@ -407,7 +407,7 @@ pub(crate) fn set_signal_mask(mask: u64) -> u64 {
     before
 }
 
-/// Ends all threads of this process, without any exit code of the program or the C library.
+/// Ends all threads of this process at once. No exit handler of the program or the C library runs.
 pub fn exit(status: u8) -> ! {
     loop {
         // SAFETY: does not return.

@@ -28,7 +28,7 @@ pub enum State {
     Free,
     /// Mapped in the program.
     Active,
-    /// Mapped in the program, because the last attempt to take the page out failed.
+    /// Mapped in the program; the last attempt to take the page out failed.
     Stuck,
     /// Taken out of the program but still local: a touch brings the page back at once.
     Inactive,

@@ -53,8 +53,8 @@ impl Transfers {
         }
     }
 
-    /// Requests a page because of a fault that the pager saw at `seen_ns`. Returns the time when to begin to give the page to the program,
-    /// if giving takes `finish_ns`.
+    /// Requests a page because of a fault that the pager saw at `seen_ns`. Returns the time at which the pager must begin to give the page
+    /// to the program if giving takes `finish_ns`.
     pub(crate) fn request(&mut self, seen_ns: u64, finish_ns: u64) -> u64 {
         let latency_ns = self.delays.next_ns(&self.control.settings, self.transmit_ns);
         // The access happened half of the unseen time before the pager saw it, and continues half of the unseen time after the pager has

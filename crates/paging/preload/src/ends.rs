@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::sync::atomic::Ordering::Relaxed;
 use unrack_pager::{attached, sys};
 
-/// Replaces the exit status of a program that ends with the status of the run, if a pager had to end a process of the run.
+/// Makes a program that ends exit with the status of the run instead of the program's status, if a pager had to end a process of the run.
 pub(crate) extern "C" fn at_exit() {
     if let Some(status) = failed() {
         sys::exit(status);

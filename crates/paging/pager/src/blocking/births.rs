@@ -55,7 +55,7 @@ struct Away<'a> {
     moved: Vec<Move>,
 }
 
-/// Gives copies of all pages out of the program to the child of the fork at index `at` of the backlog. No later message of the backlog may
+/// Copies all pages that are out of the program to the child of the fork at index `at` of the backlog. No later message of the backlog may
 /// have been applied to the bookkeeping yet.
 pub(super) fn provide_for_child(
     descriptor: c_int,

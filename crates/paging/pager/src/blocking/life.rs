@@ -24,7 +24,7 @@ use rustix::thread::futex;
 pub const FEATURES: u64 =
     FEATURE_EVENT_REMAP | FEATURE_EVENT_REMOVE | FEATURE_EVENT_UNMAP | FEATURE_THREAD_ID | FEATURE_MOVE;
 
-/// 1 when the pager of this process serves faults, or when it is certain that there is no pager.
+/// Set to 1 when the pager of this process serves faults, or when the process can have no pager.
 static SERVES: AtomicU32 = AtomicU32::new(0);
 /// Number of the pager's thread.
 static PAGER: AtomicU32 = AtomicU32::new(0);

@@ -73,8 +73,8 @@ impl Action {
         }
     }
 
-    /// Returns the action to install in the kernel when the program sets this action: `any` in place of a handler. The handlers of a guest
-    /// process are installed directly, and run on its normal stack.
+    /// Returns the action to install in the kernel when the program sets this action: `any` in place of a handler. In a guest, which is a
+    /// child that shares its parent's memory for a moment, handlers are installed directly and run on the normal stack.
     pub(super) fn for_kernel(self, any: &Action, is_guest: bool) -> Action {
         let Action([handler, flags, restorer, mask]) = self;
         match self.is_handler() {

@@ -18,7 +18,7 @@ static COUNT: AtomicI32 = AtomicI32::new(0);
 
 /// The device for userfaultfds and the folder `/proc`, which stay open across forks; -1: not open.
 static LASTING: [AtomicI32; 2] = [const { AtomicI32::new(-1) }; 2];
-/// Number of descriptor numbers that are reserved for the lasting files; they are the pager's first ones.
+/// Number of the pager's first descriptors, which are reserved for the files in `LASTING`.
 static LASTING_COUNT: AtomicI32 = AtomicI32::new(0);
 
 /// Moves a descriptor of the pager to a number that the program does not expect to be in use.

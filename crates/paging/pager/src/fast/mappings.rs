@@ -24,7 +24,7 @@ pub(super) fn outcome(thread: &Thread, number: i64, args: Args) -> Option<Outcom
             let _still = lock();
             make(number, args)
         }
-        // Locking would keep memory local that the pager has to evict. The results of a program do not depend on it.
+        // Locking would keep memory local that the pager has to evict. The results of a program do not depend on locking.
         libc::SYS_mlock
         | libc::SYS_mlock2
         | libc::SYS_munlock

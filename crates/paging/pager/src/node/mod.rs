@@ -15,8 +15,8 @@
 //! | `connect` | connecting to a node, with hello and welcome |
 //! | [`pulse`] | timing of pings, and detection of a silent node |
 //!
-//! The rules of a guest in the program's process hold: raw system calls, no thread-local storage, no heap but this crate's. A slot must be
-//! present memory, because a fault on it would wait for the very thread that takes it.
+//! The pager is a guest in the program's process. Therefore this client uses raw system calls, no thread-local storage, and no heap but
+//! this crate's. A slot must be present memory, because a fault on it would wait for the very thread that takes it.
 
 mod address;
 mod client;
