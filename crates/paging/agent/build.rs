@@ -1,4 +1,4 @@
-//! Links the agent with nothing but itself, and fails if anything is missing.
+//! Links the agent without any other library, and fails if a symbol is missing.
 
 fn main() {
     for option in [

@@ -1,8 +1,8 @@
-//! The pager for programs into which no library can be loaded: static ones, and those of another C library.
+//! The pager for programs into which no library can be loaded: static programs, and programs that use another C library.
 //!
-//! The tracer maps this object into the program (`unrack-paging`'s `inject`), and makes a stopped thread of it call the
-//! functions here, each through [`enter`], on a stack of the agent's own. It needs nothing but the kernel: no C library, no
-//! thread-local storage, no loader. The one kind of relocation that it has, the tracer applies.
+//! The tracer maps this object into the program (`unrack-paging`'s `inject`), and makes a stopped thread of the program call the functions
+//! of this crate. Each call goes through [`enter`] and runs on the agent's own stack. The object depends only on the kernel: it uses no C
+//! library, no thread-local storage and no loader. The tracer applies the only kind of relocation that the object contains.
 #![no_std]
 #![cfg(target_arch = "x86_64")]
 
@@ -27,14 +27,15 @@ fn panic(_: &PanicInfo) -> ! {
     }
 }
 
-// The standard library's own code, compiled for unwinding, names these; nothing unwinds here.
+// The standard library's own code, compiled for unwinding, refers to these functions; no code unwinds here.
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}
 #[unsafe(no_mangle)]
 extern "C" fn _Unwind_Resume() {}
 
-/// Calls the function in `rax`, and then shows its result in `rdi`, by a system call that the tracer's filter hands to it.
-/// It is a call as compiled code makes it, so that shadow stacks agree.
+/// Calls the function whose address is in `rax`. Then shows the function's result to the tracer: the result is in `rdi` during a system
+/// call that the tracer's filter reports. The function is called by a `call` instruction, as in compiled code, so that shadow stacks stay
+/// consistent.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub extern "C" fn enter() {
@@ -51,14 +52,14 @@ pub extern "C" fn enter() {
     )
 }
 
-/// Starts the pager with the control file at `path`; `is_late` is not 0 if the program began before. Returns the address of
-/// the table of pinned pages ([`pins::table`]), or an error as the kernel gives it.
+/// Starts the pager with the control file at `path`; `is_late` is not 0 if the program has begun already. Returns the address of the table
+/// of pinned pages ([`pins::table`]), or the kernel's raw error.
 ///
 /// # Safety
 /// Called once in an address space; `path` is a text that ends in NUL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn begin(path: *const c_char, is_late: usize) -> isize {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees a valid text.
     let path = unsafe { CStr::from_ptr(path) };
     bare_thread::hide_threads();
     let start = if is_late == 0 { blocking::start } else { blocking::start_late };
@@ -69,29 +70,29 @@ pub unsafe extern "C" fn begin(path: *const c_char, is_late: usize) -> isize {
     }
 }
 
-/// Receives the files of a process whose memory is borrowed ([`handed::receive`]). Returns the descriptor of its
-/// userfaultfd, or an error as the kernel gives it.
+/// Receives the files of a process whose memory is borrowed ([`handed::receive`]). Returns the descriptor of its userfaultfd, or the
+/// kernel's raw error.
 ///
 /// # Safety
 /// Called once in an address space; `socket` is a descriptor.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn receive(socket: c_int) -> isize {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees that it is a descriptor.
     match unsafe { handed::receive(socket) } {
         Ok(number) => number as isize,
         Err(error) => -(error.raw_os_error() as isize),
     }
 }
 
-/// Starts the pager of borrowed memory, with the files that [`receive`] got, and closes them for the program. Returns what
-/// [`begin`] does.
+/// Starts the pager of borrowed memory with the files that [`receive`] obtained, and closes these files in the program's table. Returns the
+/// same values as [`begin`].
 ///
 /// # Safety
 /// Called once, after `receive` succeeded.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn borrow() -> isize {
     bare_thread::hide_threads();
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees that `receive` succeeded.
     match unsafe { blocking::start_to_borrow() } {
         Ok(()) => {
             handed::close();
@@ -101,21 +102,21 @@ pub unsafe extern "C" fn borrow() -> isize {
     }
 }
 
-/// Closes what [`receive`] got.
+/// Closes the files that [`receive`] obtained.
 #[unsafe(no_mangle)]
 pub extern "C" fn forsake() -> isize {
     handed::close();
     0
 }
 
-/// Puts every page back, and takes none until [`after_fork`].
+/// Puts every page back into the program, and keeps the pages there until [`after_fork`].
 #[unsafe(no_mangle)]
 pub extern "C" fn before_fork() -> isize {
     gate::close();
     0
 }
 
-/// Ends [`before_fork`], in the parent.
+/// Allows the pager to take pages out again after [`before_fork`], in the parent.
 #[unsafe(no_mangle)]
 pub extern "C" fn after_fork() -> isize {
     gate::open();
@@ -125,22 +126,22 @@ pub extern "C" fn after_fork() -> isize {
 /// Starts a pager in the child of a fork.
 ///
 /// # Safety
-/// Called after [`before_fork`], in the child's one thread, before anything else there.
+/// Called after [`before_fork`], in the child's only thread, before any other function of this crate.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn in_child() -> isize {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees that this is the child of a fork.
     unsafe { blocking::start_in_child() };
     0
 }
 
-/// Puts every page back and ends the pager: the program is about to filter its system calls.
+/// Puts every page back into the program and ends the pager, because the program is about to filter its system calls.
 #[unsafe(no_mangle)]
 pub extern "C" fn leave() -> isize {
     blocking::leave();
     0
 }
 
-/// Sees to it that the kernel treats `[start, start+len)` as one mapping; see [`gate::merge`].
+/// Makes the kernel treat `[start, start+len)` as one mapping; see [`gate::merge`].
 #[unsafe(no_mangle)]
 pub extern "C" fn merge(start: usize, len: usize) -> isize {
     gate::merge(start, len);

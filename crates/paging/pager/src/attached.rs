@@ -1,4 +1,4 @@
-//! The control file that this process is attached to, and the files beside it.
+//! The control file that this process is attached to, and the files in the same folder.
 
 use crate::control::{ControlHead, MAGIC};
 use crate::spool::Spool;
@@ -10,27 +10,27 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 static CONTROL: AtomicPtr<ControlHead> = AtomicPtr::new(core::ptr::null_mut());
-/// Bytes of its mapping.
+/// Bytes of the mapping of the control file.
 static LEN: AtomicUsize = AtomicUsize::new(0);
-/// Path of the control file, beside which spool files go, with a trailing NUL; leaked, since it must outlive
-/// every fork.
+/// Path of the control file, with a trailing NUL; spool files are in the same folder. The path is leaked, because it must outlive every
+/// fork.
 static PATH: AtomicPtr<[u8; LONGEST_PATH]> = AtomicPtr::new(core::ptr::null_mut());
 const LONGEST_PATH: usize = 512;
 const SPOOL_NAME: &[u8] = b"spool-00000000";
-/// Name of the socket at which processes ask to be traced, beside the control file.
+/// Name of the socket at which processes ask to be traced. It is in the folder of the control file.
 pub const DOOR_NAME: &str = "door";
 
-/// Returns the control segment of this process, if it runs under `unrack run`.
+/// Returns the control segment of this process if the process runs under `unrack run`.
 pub fn control() -> Option<&'static ControlHead> {
     // SAFETY: set once by `attach_to` to a mapping that is removed only when the pager ends.
     unsafe { CONTROL.load(Relaxed).as_ref() }
 }
 
-/// Maps the control file. The spool files go to the same folder.
+/// Maps the control file. The spool files of this process will be in the same folder.
 ///
 /// # Errors
-/// `EINVAL` if the file is no control file, or lacks the samples that it announces; else the kernel's reason not to
-/// open or map it.
+/// `EINVAL` if the file is not a control file, or lacks the samples that its head announces; otherwise the kernel's error if the file
+/// cannot be opened or mapped.
 pub fn attach(path: &CStr) -> Result<&'static ControlHead, Errno> {
     let file = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let control = attach_to(file.as_fd())?;
@@ -38,22 +38,22 @@ pub fn attach(path: &CStr) -> Result<&'static ControlHead, Errno> {
     Ok(control)
 }
 
-/// Maps a control file that is open; there are no spool files then.
+/// Maps a control file that is already open. This process then has no spool files, because the path is unknown.
 ///
 /// # Errors
-/// As for [`attach`].
+/// The same as for [`attach`].
 pub fn attach_to(file: BorrowedFd) -> Result<&'static ControlHead, Errno> {
     let len = rustix::fs::fstat(file)?.st_size as usize;
     if len < size_of::<ControlHead>() {
         return Err(Errno::INVAL);
     }
     let protection = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
-    // SAFETY: a new mapping, as long as the file, which `unrack` does not shrink.
+    // SAFETY: a new mapping with the length of the file, which `unrack` does not shrink.
     let at = unsafe {
         rustix::mm::mmap(core::ptr::null_mut(), len, protection, rustix::mm::MapFlags::SHARED, file, 0)?
     };
     let control = at as *mut ControlHead;
-    // SAFETY: page-aligned, long enough, and atomics may hold anything.
+    // SAFETY: the mapping is page-aligned and long enough, and every bit pattern is valid for atomics.
     let checked = unsafe { &*control };
     if checked.magic.load(Relaxed) != MAGIC {
         return Err(Errno::INVAL);
@@ -67,21 +67,21 @@ pub fn attach_to(file: BorrowedFd) -> Result<&'static ControlHead, Errno> {
     Ok(checked)
 }
 
-/// Keeps the control file from children of this process.
+/// Excludes the mapping of the control file from the address spaces of children of this process.
 pub(crate) fn keep_from_children() {
     let at = CONTROL.load(Relaxed).cast();
-    // SAFETY: our own mapping, of which nothing changes here.
+    // SAFETY: our own mapping, whose contents stay as they are.
     let _ = unsafe { rustix::mm::madvise(at, LEN.load(Relaxed), rustix::mm::Advice::LinuxDontFork) };
 }
 
 /// Unmaps the control file.
 ///
 /// # Safety
-/// Nothing of this process uses it any more.
+/// No code of this process uses the control file any more.
 pub(crate) unsafe fn detach() {
     let at = CONTROL.swap(core::ptr::null_mut(), Relaxed);
     if !at.is_null() {
-        // SAFETY: as the caller says; mapped by `attach_to`.
+        // SAFETY: the caller guarantees that the file is no longer used; mapped by `attach_to`.
         let _ = unsafe { rustix::mm::munmap(at.cast(), LEN.load(Relaxed)) };
     }
 }
@@ -98,7 +98,7 @@ fn keep_path(path: [u8; LONGEST_PATH]) {
     PATH.store(Box::into_raw(Box::new(path)), Relaxed);
 }
 
-/// Keeps the path while `reset` empties the heap that it is in.
+/// Preserves the path while `reset` empties the heap in which the path is stored.
 pub(crate) fn keep_path_over(reset: impl FnOnce()) {
     let kept = control_path();
     reset();
@@ -112,12 +112,12 @@ fn control_path() -> Option<[u8; LONGEST_PATH]> {
     unsafe { PATH.load(Relaxed).as_ref() }.copied()
 }
 
-/// Returns the path of the door, ended by zeros.
+/// Returns the path of the door's socket, padded with zeros.
 pub fn door_path() -> Option<[u8; LONGEST_PATH]> {
     beside(DOOR_NAME.as_bytes()).map(|(path, _)| path)
 }
 
-/// Returns the path of a file beside the control file, and where its name begins.
+/// Returns the path of a file in the folder of the control file, and the position where its name begins.
 fn beside(name: &[u8]) -> Option<([u8; LONGEST_PATH], usize)> {
     let mut path = control_path()?;
     let folder = path.iter().rposition(|b| *b == b'/').map_or(0, |at| at + 1);
@@ -135,8 +135,8 @@ fn spool_path(process: u32) -> Option<[u8; LONGEST_PATH]> {
     Some(path)
 }
 
-/// Opens the control file, to check its lock. Returns `None` if there is no lock, or if the file cannot be
-/// opened, as by a process that changed its root or its user.
+/// Opens the control file so that its lock can be checked. Returns `None` if there is no lock, or if the file cannot be opened, for example
+/// by a process that changed its root or its user.
 pub(crate) fn open_locked(control: &ControlHead) -> Option<OwnedFd> {
     if control.settings.is_locked.load(Relaxed) == 0 {
         return None;
@@ -146,7 +146,7 @@ pub(crate) fn open_locked(control: &ControlHead) -> Option<OwnedFd> {
     rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
-/// Opens the capture file of a process, if transfers are captured.
+/// Opens the capture file of a process; returns `None` if transfers are not captured.
 pub(crate) fn open_spool(control: &ControlHead, process: u32) -> Result<Option<Spool>, Errno> {
     if control.settings.capture.load(Relaxed) == 0 {
         return Ok(None);
@@ -159,6 +159,6 @@ pub(crate) fn open_spool(control: &ControlHead, process: u32) -> Result<Option<S
 /// Returns the delay samples behind the head of the control file.
 pub(crate) fn samples(control: &'static ControlHead) -> &'static [AtomicU64] {
     let len = control.settings.samples.load(Relaxed) as usize;
-    // SAFETY: `attach` checked that the file holds them, right behind the head.
+    // SAFETY: `attach` checked that the file holds the samples, directly behind the head.
     unsafe { core::slice::from_raw_parts((control as *const ControlHead).add(1).cast(), len) }
 }

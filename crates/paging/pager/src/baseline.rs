@@ -1,9 +1,9 @@
 //! Anonymous pages of a process that do not count as its local memory.
 //!
-//! Pages that existed before the program began (the loader's, the pager's own) never count, nor does what the pager
-//! needs for itself later, but for the arena, whose pages are the program's, nor what nobody can take ([`crate::kept`]). A page that processes share since a fork
-//! counts once: one nth for each of n, as `unrack` found by looking at all of them. Until it has, pages that a child
-//! inherits count for its parent, as long as that lives.
+//! Three kinds of pages never count: pages that existed before the program began (the loader's and the pager's); pages that the pager needs
+//! for itself later, except those of the arena, which belong to the program; and pages that cannot be evicted ([`crate::kept`]). A page
+//! that processes share since a fork counts once in total: if n processes share it, it counts one nth for each, as `unrack` found by
+//! looking at all of them. Until `unrack` has looked, pages that a child inherits count for its parent as long as the parent lives.
 
 use crate::control::{ControlHead, ProcessSlot};
 use crate::memory::Memory;
@@ -17,17 +17,17 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 
-/// Pages of the first process before its program began, without the pager's.
+/// Number of pages of the first process before its program began, without the pager's pages.
 static FIRST: AtomicU64 = AtomicU64::new(u64::MAX);
-/// Pages of this process when its pager was started, without the pager's.
+/// Number of pages of this process when its pager was started, without the pager's pages.
 static AT_START: AtomicU64 = AtomicU64::new(0);
 
-/// Inverse share of the time for counting pages: one in a hundred, and one in ten while the run seems to be far over its limit, since
-/// pages may be taken only because of what it has changed of its files since the last count. Time for which other work has
-/// the processor is none of it: on a busy machine counts would be a second apart.
+/// Inverse of the share of time that may be spent on counting pages. The share is one in a hundred, or one in ten while the run seems to be
+/// far over its limit: pages that the program changed in its files since the last count look like an excess, and the pager would evict
+/// other pages because of them. Only processor time counts as cost, because otherwise the counts would be a second apart on a busy machine.
 const COUNTING_PARTS: [u64; 2] = [100, 10];
 
-/// Measures the baseline. Call in the program's thread, before the pager's starts: the program continues to touch
+/// Measures the baseline. Must be called in the program's thread before the pager's thread starts, because the program continues to touch
 /// memory while the pager starts.
 pub(crate) fn measure() {
     let open = |path: &CStr| rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok();
@@ -39,28 +39,32 @@ pub(crate) fn measure() {
     let _ = FIRST.compare_exchange(u64::MAX, pages, Relaxed, Relaxed);
 }
 
-/// Counts all pages: the program began before its pager.
+/// Makes all pages count, because the program began before its pager.
 pub(crate) fn count_all() {
     AT_START.store(0, Relaxed);
     FIRST.store(0, Relaxed);
 }
 
-/// Result of [`measure`] or [`count_all`], for the pager, and its count of its own pages.
+/// Result of [`measure`] or [`count_all`], for the pager, and the pager's count of its own pages.
 pub(crate) struct Baseline {
     control: &'static ControlHead,
     slot: &'static ProcessSlot,
     first: u64,
     at_start: u64,
     parent: Option<Pid>,
-    /// The pager's own pages, and those that nobody can take.
+    /// Number of the pager's pages that are present.
     own: u64,
+    /// Number of pages that cannot be evicted, at the latest count.
     kept: u64,
+    /// Number of pages that could not be evicted when the pager was started.
     kept_at_start: u64,
     /// Buffer for reuse.
     text: Vec<u8>,
-    /// Pages of the heap when `own` was counted; below, the time when that ended, and what it cost.
+    /// Number of pages of the pager's heap when `own` was counted.
     heap: u64,
+    /// Time when the latest count ended (monotonic ns).
     counted_ns: u64,
+    /// Processor time that the latest count took, in ns.
     cost_ns: u64,
 }
 
@@ -72,12 +76,12 @@ impl Baseline {
     ) -> Baseline {
         let mut text = Vec::new();
         let kept = memory.kept_pages(&mut text);
-        // Whoever counts all pages has none from before.
+        // If all pages count, there are no pages from before the start.
         let kept_at_start = if AT_START.load(Relaxed) == 0 { 0 } else { kept };
         Baseline { kept, kept_at_start, text, ..Baseline::unmeasured(control, slot) }
     }
 
-    /// Makes one for a process whose pages are not counted.
+    /// Makes a baseline for a process whose pages are not counted.
     pub(crate) fn unmeasured(control: &'static ControlHead, slot: &'static ProcessSlot) -> Baseline {
         Baseline {
             kept: 0,
@@ -95,8 +99,8 @@ impl Baseline {
         }
     }
 
-    /// Returns the number of pages now, with those of the pager. They are counted more often while the run seems to be
-    /// far over its limit.
+    /// Returns the number of pages that do not count now, including the pager's own. Counts them anew from time to time, and more often
+    /// while the run seems to be far over its limit.
     pub(crate) fn pages(&mut self, memory: &Memory, is_far_over: bool) -> u64 {
         if self.at_start > self.first && rustix::process::getppid() != self.parent {
             self.at_start = self.first;
@@ -110,7 +114,7 @@ impl Baseline {
         self.programs() + self.kept + self.own + heap::used_pages().saturating_sub(self.heap)
     }
 
-    /// Returns the number of the program's pages that could be taken, and do not count for this process.
+    /// Returns the number of the program's pages that could be evicted but do not count for this process.
     fn programs(&self) -> u64 {
         let at_start = self.at_start.saturating_sub(self.kept_at_start);
         if self.slot.shared_generation.load(Relaxed) != self.control.generation() {
@@ -141,7 +145,7 @@ mod tests {
         let pagemap = rustix::fs::open(c"/proc/self/pagemap", OFlags::RDONLY, Mode::empty()).unwrap();
         let before = own_pages(pagemap.as_fd());
         for page in [den::block(9) + PAGE, den::block(9) + 3 * PAGE, den::heap() + 9 * PAGE, den::arena()] {
-            // SAFETY: opened above, and used by no other test.
+            // SAFETY: mapped above, and used by no other test.
             unsafe { (page as *mut u8).write_volatile(1) };
         }
         assert_eq!(own_pages(pagemap.as_fd()) - before, 3);

@@ -1,9 +1,9 @@
-//! Descriptors that a thread carries to the child that it forks: a process that has given up its rights, its root directory or
-//! its number of descriptors could not open for itself what the child's pager needs.
+//! Descriptors that a thread passes to the child that it forks. The child's pager needs them, and a process that has given up its rights,
+//! its root directory or its number of descriptors could not open them itself.
 //!
-//! The pager keeps them in its own table of files, where the program can neither see nor close them. A thread that is about to
-//! fork copies them into the program's table (`pidfd_getfd(2)`, Linux 6.9), and both sides of the fork close them there at once.
-//! One thread at a time does so. Where that fails, the child's pager opens the files again, or there is none.
+//! The pager keeps the descriptors in its own table of files, where the program can neither see nor close them. A thread that is about to
+//! fork copies them into the program's table (`pidfd_getfd(2)`, Linux 6.9), and both sides of the fork close these copies at once. Only one
+//! thread at a time does so. If the copying fails, the child's pager opens the files again; if that fails as well, the child has no pager.
 
 use crate::attached;
 use crate::control::ControlHead;
@@ -17,22 +17,22 @@ use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// The device for userfaultfds; the folder `/proc`; the control file, with an open file of its own.
+/// The files: the device for userfaultfds; the folder `/proc`; the control file, as a separate open file.
 const KINDS: usize = 3;
 const PROC: usize = 1;
 
-/// Descriptors in the pager's table; -1: none.
+/// Descriptors in the pager's table of files; -1: none.
 static KEPT: [AtomicI32; KINDS] = [const { AtomicI32::new(-1) }; KINDS];
-/// Descriptors in the program's table, while a thread forks.
+/// Copies of the descriptors in the program's table of files while a thread forks; -1: none.
 static CARRIED: [AtomicI32; KINDS] = [const { AtomicI32::new(-1) }; KINDS];
-/// Descriptors for the pager that is about to start: those that were carried, and `pagemap`.
+/// Descriptors for the pager that is about to start: those that the parent passed, and `pagemap`.
 static GIVEN: [AtomicI32; KINDS + 1] = [const { AtomicI32::new(-1) }; KINDS + 1];
-/// The pager's thread; 0: none keeps anything.
+/// Number of the pager's thread; 0: no thread keeps descriptors.
 static KEEPER: AtomicU32 = AtomicU32::new(0);
-/// 1 while a thread carries.
+/// 1 while a thread passes descriptors to its child.
 static CARRIES: AtomicU32 = AtomicU32::new(0);
 
-/// Files that a pager opens its own with; `None`: by their paths.
+/// Files through which a pager opens its other files; `None`: it opens them by their paths.
 pub(crate) struct Kept {
     device: Option<OwnedFd>,
     proc: Option<OwnedFd>,
@@ -41,18 +41,19 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Returns the descriptors that the calling thread was given, which are the only ones that it must not close.
+    /// Returns the descriptors that the calling thread inherited, which are the only ones that it must not close.
     pub(crate) fn numbers() -> [i32; KINDS + 1] {
         GIVEN.each_ref().map(|number| number.load(Relaxed))
     }
 
-    /// Takes what this pager was given, opens what is missing, and keeps it for children.
+    /// Takes the descriptors that the parent passed to this pager, opens those that are missing, and keeps them for children of this
+    /// process.
     ///
     /// # Safety
-    /// Called once by a pager's thread, which has a table of files of its own.
+    /// Called once, by a pager's thread, which has a private table of files.
     pub(crate) unsafe fn take(control: &ControlHead) -> Kept {
         let given = Kept::numbers().map(|number| {
-            // SAFETY: as the caller says; the number is in its copy of the program's table.
+            // SAFETY: the caller guarantees that this happens once; the number is valid in the thread's copy of the program's table.
             (number >= 0).then(|| unsafe { OwnedFd::from_raw_fd(number) })
         });
         let [device, proc, locked, pagemap] = given;
@@ -79,7 +80,7 @@ impl Kept {
         open_own(self.proc.as_ref().map(AsFd::as_fd), name)
     }
 
-    /// Opens `pagemap`, unless it was given.
+    /// Opens `pagemap` of this process, unless the parent passed it.
     pub(crate) fn open_pagemap(&mut self) -> Result<OwnedFd, Errno> {
         match self.pagemap.take() {
             Some(file) => Ok(file),
@@ -87,13 +88,13 @@ impl Kept {
         }
     }
 
-    /// Makes it of these, of which each may be missing.
+    /// Makes the value from these descriptors, each of which may be missing.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn of(device: Option<OwnedFd>, proc: Option<OwnedFd>) -> Kept {
         Kept { device, proc, control: None, pagemap: None }
     }
 
-    /// Returns a copy of the control file's descriptor, to check its lock.
+    /// Returns a copy of the control file's descriptor, which serves to check the lock on the file.
     pub(crate) fn control(&self) -> Option<OwnedFd> {
         rustix::io::fcntl_dupfd_cloexec(self.control.as_ref()?, 0).ok()
     }
@@ -113,7 +114,7 @@ pub(crate) fn open_proc() -> Result<OwnedFd, Errno> {
     rustix::fs::open(c"/proc", flags, Mode::empty())
 }
 
-/// Copies what the pager keeps into the calling thread's table, for the child that it is about to fork.
+/// Copies the pager's descriptors into the calling thread's table of files, for the child that the thread is about to fork.
 pub(crate) fn carry() {
     while CARRIES.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
         rustix::thread::sched_yield();
@@ -139,7 +140,7 @@ pub(crate) fn carry() {
     close(handle as i32);
 }
 
-/// Ends [`carry`], in the thread that called it.
+/// Closes the copies that [`carry`] made. Must be called in the thread that called it.
 pub(crate) fn put_down() {
     for carried in &CARRIED {
         let number = carried.swap(-1, Relaxed);
@@ -150,21 +151,21 @@ pub(crate) fn put_down() {
     CARRIES.store(0, Release);
 }
 
-/// Gives what was carried to the pager that is about to start in the child of a fork. The thread that forked is the only one.
-/// [`put_down`] follows when it has started.
+/// Passes the descriptors to the pager that is about to start in the child of a fork. The thread that forked must be the only one in the
+/// child. [`put_down`] follows when the pager has started.
 pub(crate) fn give() {
     for (given, carried) in GIVEN.iter().zip(&CARRIED) {
         given.store(carried.load(Relaxed), Relaxed);
     }
     KEEPER.store(0, Relaxed);
     let number = CARRIED[PROC].load(Relaxed);
-    // SAFETY: carried here, and closed only by `put_down`.
+    // SAFETY: copied here, and closed only by `put_down`.
     let proc = (number >= 0).then(|| unsafe { BorrowedFd::borrow_raw(number) });
     let pagemap = open_own_pagemap(proc).map_or(-1, IntoRawFd::into_raw_fd);
     GIVEN[KINDS].store(pagemap, Relaxed);
 }
 
-/// Closes what only the pager needs, when it has started with its own copy.
+/// Closes the descriptor that only the pager needs; called when the pager has started with its own copy.
 pub(crate) fn close_given() {
     let number = GIVEN[KINDS].load(Relaxed);
     if number >= 0 {
@@ -172,8 +173,8 @@ pub(crate) fn close_given() {
     }
 }
 
-/// Opens `pagemap` of this process. The files of one that has changed its user belong to root, until the kernel may show them
-/// to that user: that it may, for a moment, harms nobody.
+/// Opens `pagemap` of this process. If a process has changed its user, its files in `/proc` belong to root until the kernel may show them
+/// to that user. Therefore the function makes them visible for a moment, which does no harm.
 fn open_own_pagemap(proc: Option<BorrowedFd>) -> Result<OwnedFd, Errno> {
     let open = || open_own(proc, c"self/pagemap");
     match open() {
@@ -186,7 +187,7 @@ fn open_own_pagemap(proc: Option<BorrowedFd>) -> Result<OwnedFd, Errno> {
             let before = unsafe { sys::call(libc::SYS_prctl, [GET, 0, 0, 0, 0, 0]) };
             set(1);
             let opened = open();
-            // The kernel alone may set 2, of which 0 is the stricter form.
+            // Only the kernel may set 2. The value 0 is stricter and therefore a safe replacement.
             if before != 1 {
                 set(0);
             }

@@ -1,39 +1,40 @@
-//! Control segment: one shared file to which `unrack` writes its settings and every pager of a run its counts.
+//! Control segment: one shared file to which `unrack` writes its settings and every pager of a run writes its counts.
 //!
-//! All processes of a run together are one compute blade: they share its local memory ([`Settings::limit_pages`])
-//! and its link ([`ControlHead::downlink_free_ns`]). Everything is a plain atomic number and no lock is ever held, so
-//! a process that is killed leaves nothing behind but its slot, which `unrack` frees.
+//! All processes of a run together are one compute blade: they share the blade's local memory ([`Settings::limit_pages`]) and its link
+//! ([`ControlHead::downlink_free_ns`]). Every field is a plain atomic number, and no lock is ever held. Therefore a process that is killed
+//! leaves only its slot behind, which `unrack` frees.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Magic number of the file, with its version.
+/// Magic number of the file; it includes the version of the layout.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"unrack\0\x06");
-/// Number of slots: most processes of a run at a time.
+/// Number of process slots, which is the maximum number of processes that a run can have at a time.
 pub const SLOTS: usize = 1024;
 /// Environment variable with the path of the control file.
 pub const CONTROL_VARIABLE: &str = "UNRACK_CONTROL";
 
-/// Head of the file; delay samples follow it.
+/// Head of the control file; delay samples follow it.
 #[repr(C)]
 pub struct ControlHead {
     pub magic: AtomicU64,
     /// Settings, stored by `unrack` before the first process starts.
     pub settings: Settings,
     pub counts: PagerCounts,
-    /// Time when the blade's receiving link is free again (monotonic ns); below, its sending link.
+    /// Time when the blade's receiving link is free again (monotonic ns).
     pub downlink_free_ns: AtomicU64,
+    /// Time when the blade's sending link is free again (monotonic ns).
     pub uplink_free_ns: AtomicU64,
-    /// Number of slots that were ever taken, from the first.
+    /// Number of slots that were ever taken; they are the first ones of `slots`.
     pub slots_used: AtomicU32,
     pub next_process: AtomicU32,
     pub next_thread: AtomicU32,
     /// Exit status of `unrack` if a process had to be ended; see [`ControlHead::fail`].
     pub failed: AtomicU32,
     pub message_len: AtomicU32,
-    /// Number of slots that were ever freed. With `next_process`, which grows when one is taken, it tells whether the
-    /// processes of the run are the same as before: [`ControlHead::generation`].
+    /// Number of slots that were ever freed. Together with `next_process`, which grows when a slot is taken, it shows whether the set of
+    /// processes of the run has changed: [`ControlHead::generation`].
     pub departed: AtomicU32,
     pub message: [AtomicU64; 64],
     pub slots: [ProcessSlot; SLOTS],
@@ -43,105 +44,107 @@ pub struct ControlHead {
 #[repr(C)]
 #[derive(Default)]
 pub struct Settings {
-    /// Most pages that all processes together may keep local.
+    /// Maximum number of pages that all processes together may keep local.
     pub limit_pages: AtomicU64,
     /// Latency of a fetch without its transmission, in ns.
     pub latency_ns: AtomicU64,
-    /// Bits per second; 0: transmission takes no time.
+    /// Bandwidth of the link in bits per second; 0: transmission takes no time.
     pub bandwidth_bps: AtomicU64,
-    /// Part of a fault's cost that a pager cannot see, in ns: from the access to the pager, and back.
+    /// Part of a fault's cost that a pager cannot measure, in ns: the time from the access to the pager, and from the pager back.
     pub unseen_ns: AtomicU64,
     /// 1: write every remote transfer to the spool folder.
     pub capture: AtomicU32,
     /// 1: handle faults in the faulting thread.
     pub fast: AtomicU32,
-    /// Most pages to fetch ahead at once; 0: none.
+    /// Maximum number of pages to fetch ahead at once; 0: none.
     pub read_ahead: AtomicU32,
     /// Number of delay samples (u64 picoseconds) behind the head; 0: use `latency_ns`.
     pub samples: AtomicU64,
     pub seed: AtomicU64,
     /// Start of the run (monotonic ns).
     pub start_ns: AtomicU64,
-    /// Kind of remote memory: 0 a private arena, 1 a node over TCP, 2 a node over shared memory, 3 a node over
-    /// TCP to which `unrack run` encrypts.
+    /// Kind of remote memory: 0 a private arena, 1 a node over TCP, 2 a node over shared memory, 3 a node over TCP with encryption by
+    /// `unrack run`.
     pub backend: AtomicU32,
-    /// IPv4 address of the node; below, its TCP port.
+    /// IPv4 address of the memory node.
     pub node_address: AtomicU32,
+    /// TCP port of the memory node.
     pub node_port: AtomicU32,
     /// 1: `unrack` holds a lock on this file as long as it lives.
     pub is_locked: AtomicU32,
     /// 1: pagers of borrowed memory give it back.
     pub recall: AtomicU32,
-    /// Number of filters of system calls (seccomp) on `unrack` itself, such as those of a container.
+    /// Number of system call filters (seccomp) that `unrack` itself runs under, such as those of a container.
     pub filters: AtomicU32,
-    /// 1: programs of this run have the filter of the agent as well.
+    /// 1: programs of this run also have the system call filter that the agent installs.
     pub has_agents_filter: AtomicU32,
-    /// Pages that there is memory for, by `unrack`'s last look. Pages that processes share since a fork are copied for each
-    /// only as long as there are more.
+    /// Number of pages for which this machine has spare memory, as `unrack` last measured it. Pages that processes share since a fork are
+    /// copied for a process only while enough memory is spare.
     pub spare_pages: AtomicU64,
-    /// Longest time in ns that the memory node may be silent. `unrack` enforces it; pagers do while they wait to
-    /// be greeted.
+    /// Longest time in ns that the memory node may be silent. `unrack` enforces it during the run; a pager enforces it while it waits for
+    /// the node's greeting.
     pub patience_ns: AtomicU64,
-    /// Path of the node's socket for shared memory, or of the socket of `unrack run`; ends at the first zero
-    /// byte.
+    /// Path of the memory node's socket for shared memory, or of the socket of `unrack run`; the path ends at the first zero byte.
     pub node_path: [AtomicU64; 16],
 }
 
-/// Counts of events, for all processes together.
+/// Counts of events, for all processes of a run together.
 #[repr(C)]
 #[derive(Default)]
 pub struct PagerCounts {
-    /// Fetches for which a thread waited.
+    /// Number of fetches for which a thread waited.
     pub fetches: AtomicU64,
-    /// Pages fetched ahead; below, those for which a thread waited all the same.
+    /// Number of pages fetched ahead.
     pub ahead: AtomicU64,
+    /// Number of pages fetched ahead for which a thread nevertheless waited.
     pub late: AtomicU64,
     pub write_backs: AtomicU64,
-    /// Faults on pages that were still local: second chances.
+    /// Number of faults on pages that were still local: second chances.
     pub soft_faults: AtomicU64,
-    /// First touches that the pager served.
+    /// Number of first touches that the pager served.
     pub first_touches: AtomicU64,
     pub deactivations: AtomicU64,
-    /// Pages that could not be taken (pinned, locked, shared after a fork).
+    /// Number of pages that could not be evicted because they were pinned, locked, or shared after a fork.
     pub stuck: AtomicU64,
-    /// Fetches whose delay was shorter than the pager's own cost.
+    /// Number of fetches whose delay was shorter than the pager's own cost.
     pub below_floor: AtomicU64,
-    /// Time in ns that threads waited for fetches; below, the part of it that was the pager's own work.
+    /// Time in ns that threads waited for fetches.
     pub wait_ns: AtomicU64,
+    /// Part of `wait_ns` that was the pager's own work.
     pub work_ns: AtomicU64,
-    /// Pager time in ns for faults that a real blade would not have.
+    /// Time in ns that the pager spent on faults that a real blade would not have.
     pub overhead_ns: AtomicU64,
-    /// Most time in ns that one thread lost to the pager itself: fetches that took longer than their delay, and faults
-    /// that a real blade would not have.
+    /// Maximum time in ns that one thread lost to the pager itself. The time consists of the part of fetches beyond their delay, and of
+    /// faults that a real blade would not have.
     pub pager_ns: AtomicU64,
-    /// Pages brought back because a process forked.
+    /// Number of pages brought back because a process forked.
     pub thawed: AtomicU64,
     pub scans: AtomicU64,
-    /// Processes that ran with remote memory.
+    /// Number of processes that ran with remote memory.
     pub processes: AtomicU64,
-    /// Most pages that were local at once, of all processes together, for a while ([`crate::peak`]).
+    /// Peak number of local pages of all processes together; a peak counts only if it lasts for a while ([`crate::peak`]).
     pub peak_local: AtomicU64,
-    /// Time in ns for which clearly more pages were local than may be.
+    /// Time in ns during which clearly more pages were local than the limit allows.
     pub over_ns: AtomicU64,
-    /// Pages copied for one process because they were shared since a fork, so that its copy can be taken; below, times that
-    /// they were not, since memory was short.
+    /// Number of pages, shared since a fork, that were copied for one process so that its copy can be evicted.
     pub unshared: AtomicU64,
+    /// Number of times that such a copy was omitted because memory was short.
     pub kept_shared: AtomicU64,
-    /// Processes that go on with all memory local because they can have no pager; below, the reasons, a bit for each
-    /// ([`Unpaged`]).
+    /// Number of processes that run with all memory local because they can have no pager.
     pub unpaged: AtomicU64,
+    /// Reasons why processes have no pager, one bit for each ([`Unpaged`]).
     pub unpaged_reasons: AtomicU64,
 }
 
-/// Reason why a process goes on without a pager.
+/// Reason why a process continues without a pager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Unpaged {
-    /// Its parent gave up the rights, or the folder, that the pager's files need.
+    /// The process's parent gave up the rights, or the folder, that the pager's files need.
     Rights = 1,
-    /// It may open no more files, or start no more threads.
+    /// The process may not open more files, or may not start more threads.
     Limits = 2,
-    /// Its system calls are filtered (seccomp).
+    /// The process's system calls are filtered (seccomp).
     Filter = 4,
 }
 
@@ -151,37 +154,39 @@ pub struct ProcessSlot {
     /// Process number; 0: the slot is free.
     pub pid: AtomicU32,
     pub process: AtomicU32,
-    /// Number of local pages, tracked or not.
+    /// Number of local pages of this process, tracked or not.
     pub local_pages: AtomicU64,
-    /// Number of pages whose only copy is remote.
+    /// Number of pages of this process whose only copy is remote.
     pub remote_pages: AtomicU64,
-    /// Time when its longest-held active page came in (monotonic ns).
+    /// Time when the page that has been active for longest in this process came in (monotonic ns).
     pub oldest_ns: AtomicU64,
-    /// Time in ns that it has waited for the memory node, without the time in which it was stopped.
+    /// Time in ns that this process has waited for the memory node, without the time in which the process was stopped.
     pub waited_ns: AtomicU64,
-    /// Object of the wait: [`FOR_PAGES`], [`FOR_ROOM`] or [`FOR_GREETING`].
+    /// Reason of the current wait: [`FOR_PAGES`], [`FOR_ROOM`] or [`FOR_GREETING`].
     pub waits_for: AtomicU32,
-    /// Generation of processes for which `shared_pages` is true.
+    /// Generation of the run's processes for which `shared_pages` is valid.
     pub shared_generation: AtomicU32,
-    /// Pages of this process that count for the others with which it shares them since a fork: each page that n
-    /// processes share counts one nth for each. Written by `unrack`, which sees all processes.
+    /// Number of pages of this process that count for other processes, with which it shares them since a fork. Each page that n processes
+    /// share counts as one nth for each of them. `unrack` writes the number, because it sees all processes.
     pub shared_pages: AtomicU64,
 }
 
-/// Waits for pages that it stored at the node.
+/// The process waits for pages that it stored at the node.
 pub const FOR_PAGES: u32 = 0;
-/// Waits for the node to take pages, so that there is room for others here.
+/// The process waits until the node has stored pages, so that there is room for other pages here.
 pub const FOR_ROOM: u32 = 1;
-/// Waits for the node to begin a session.
+/// The process waits for the node to begin a session.
 pub const FOR_GREETING: u32 = 2;
 
-/// Question at the door: this thread is about to become a program to be traced; below, to start one; below, is a pager's.
+/// Request at the door of the run: this thread is about to become a program to be traced.
 pub const EXEC: u32 = 1;
+/// Request at the door of the run: this thread is about to start a program to be traced.
 pub const SPAWN: u32 = 2;
+/// Request at the door of the run: this thread belongs to a pager, and wants to be traced.
 pub const PAGER: u32 = 3;
 
 impl ProcessSlot {
-    /// Makes a free slot, outside of the file.
+    /// Makes a free slot that is not in the control file.
     pub(crate) const fn new() -> ProcessSlot {
         ProcessSlot {
             pid: AtomicU32::new(0),
@@ -204,7 +209,7 @@ impl ControlHead {
         self.slots[..used].iter().filter(|slot| slot.pid.load(Relaxed) != 0)
     }
 
-    /// Frees the slots of processes that have ended. (`unrack` does, too, and also detects zombies.)
+    /// Frees the slots of processes that have ended. `unrack` does this as well, and also detects zombies.
     pub fn bury(&self) {
         for slot in self.live_slots() {
             let raw = slot.pid.load(Relaxed);
@@ -216,7 +221,7 @@ impl ControlHead {
         }
     }
 
-    /// Frees the slot of a process that has ended, unless another process has taken it meanwhile.
+    /// Frees the slot of a process that has ended, unless another process has taken the slot meanwhile.
     pub fn free(&self, slot: &ProcessSlot, pid: u32) {
         if slot.pid.compare_exchange(pid, 0, Relaxed, Relaxed).is_ok() {
             self.departed.fetch_add(1, Relaxed);
@@ -225,11 +230,11 @@ impl ControlHead {
 
     /// Returns a number that changes whenever a process joins the run or leaves it.
     pub fn generation(&self) -> u32 {
-        // Never the 0 of a slot that was just taken.
+        // The result is never 0, because a slot that was just taken has generation 0.
         self.next_process.load(Relaxed).wrapping_add(self.departed.load(Relaxed)).max(1)
     }
 
-    /// Takes the slot of `pid`, left by the program it ran before `exec`, or a free one.
+    /// Takes the slot that `pid` already had before `exec`, or otherwise a free slot. Returns its index, or `None` if no slot is free.
     pub fn take_slot(&self, pid: u32) -> Option<usize> {
         let take = |slot: &&ProcessSlot, from| slot.pid.compare_exchange(from, pid, Relaxed, Relaxed).is_ok();
         let found = self
@@ -248,17 +253,18 @@ impl ControlHead {
         Some(found)
     }
 
-    /// Records why this process is about to be ended, for `unrack` to print. The first reason stays.
+    /// Records why this process is about to be ended, so that `unrack` can print the reason. If several reasons are recorded, the first one
+    /// stays.
     pub fn fail(&self, text: &str) {
         self.fail_with(FAILED, text);
     }
 
-    /// Records, as [`ControlHead::fail`] does, that this program cannot be run with remote memory.
+    /// Records, like [`ControlHead::fail`], that this program cannot be run with remote memory.
     pub fn fail_lacking(&self, text: &str) {
         self.fail_with(LACKING, text);
     }
 
-    /// Counts a process that goes on without a pager.
+    /// Counts a process that continues without a pager, and records the reason.
     pub fn note_unpaged(&self, why: Unpaged) {
         count(&self.counts.unpaged, 1);
         self.counts.unpaged_reasons.fetch_or(why as u64, Relaxed);
@@ -277,7 +283,7 @@ impl ControlHead {
         self.message_len.store(bytes.len() as u32, core::sync::atomic::Ordering::Release);
     }
 
-    /// Returns whether the recorded reason is one of [`ControlHead::fail_lacking`].
+    /// Returns whether the recorded reason comes from [`ControlHead::fail_lacking`].
     pub fn is_lacking(&self) -> bool {
         self.failed.load(Relaxed) == LACKING
     }
@@ -290,7 +296,7 @@ impl ControlHead {
     }
 }
 
-/// Exit statuses: a failure while running; a lack of something that is needed.
+/// Exit statuses: of a failure during the run, and of a program that lacks a requirement.
 const FAILED: u32 = 1;
 const LACKING: u32 = 3;
 
@@ -308,7 +314,7 @@ mod tests {
         unsafe { Box::new(std::mem::zeroed()) }
     }
 
-    /// Pager and command may be of different builds: a change needs another number in [`MAGIC`].
+    /// The pager and the command may be of different builds. Therefore a change of the layout needs another number in [`MAGIC`].
     #[test]
     fn the_layout_of_version_6_stays() {
         use core::mem::offset_of;

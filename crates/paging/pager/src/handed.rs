@@ -1,8 +1,8 @@
 //! Files that `unrack` hands to the pager of a process whose memory it borrows.
 //!
-//! Such a process may be another user's, see another file system, or be barred from its own files in `/proc`. So `unrack`
-//! opens them all and sends them through a socket. They are in the program's table of open files only while all its
-//! threads are stopped; the pager's thread takes them along.
+//! Such a process may belong to another user, see another file system, or be barred from its own files in `/proc`. Therefore `unrack` opens
+//! all files and sends them through a socket. They are in the program's table of open files only while all threads of the program are
+//! stopped; afterwards only the pager's thread has them, in its own table.
 
 use crate::sys::{self, Uffd};
 use core::ffi::c_int;
@@ -12,13 +12,13 @@ use rustix::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use rustix::io::{Errno, IoSliceMut};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-/// Number of files in the message: the control file, with a lock of its own; `maps`, `statm` and `pagemap` of the process.
+/// Number of files in the message: the control file, as an open file with its own lock, and `maps`, `statm` and `pagemap` of the process.
 pub const FILES: usize = 4;
 
-/// Descriptors of these files, and last of the userfaultfd; -1: none.
+/// Descriptors of these files and, at the end, of the userfaultfd; -1: none.
 static NUMBERS: [AtomicI32; FILES + 1] = [const { AtomicI32::new(-1) }; FILES + 1];
 
-/// The files, and a userfaultfd of this process.
+/// The files that `unrack` handed over, and a userfaultfd of this process.
 pub(crate) struct Handed {
     pub control: OwnedFd,
     pub uffd: Uffd,
@@ -27,16 +27,16 @@ pub(crate) struct Handed {
     pub pagemap: OwnedFd,
 }
 
-/// Receives the files at this socket, and makes a userfaultfd. Returns its descriptor: `unrack` asks for its features,
-/// since this process may not be permitted to. A fifth file in the message is the device for userfaultfds.
+/// Receives the files at this socket and makes a userfaultfd. Returns the descriptor of the userfaultfd, so that `unrack` can negotiate its
+/// features, which this process may not be permitted to do. If the message has a fifth file, it is the device for userfaultfds.
 ///
 /// # Errors
-/// `EMFILE` if this process can open no more files, else the kernel's reason to give no userfaultfd.
+/// `EMFILE` if this process cannot open more files; otherwise the kernel's error if it provides no userfaultfd.
 ///
 /// # Safety
 /// `socket` is a descriptor.
 pub unsafe fn receive(socket: c_int) -> Result<c_int, Errno> {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees that it is a descriptor.
     let socket = unsafe { BorrowedFd::borrow_raw(socket) };
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES + 1))];
     let mut extra = RecvAncillaryBuffer::new(&mut space);
@@ -62,26 +62,26 @@ pub unsafe fn receive(socket: c_int) -> Result<c_int, Errno> {
     Ok(number)
 }
 
-/// Returns the control file.
+/// Returns the control file that `unrack` handed over.
 ///
 /// # Safety
-/// Called after [`receive`] succeeded, before [`close`].
+/// Called after [`receive`] succeeded and before [`close`].
 pub(crate) unsafe fn control() -> BorrowedFd<'static> {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees that the descriptor is open.
     unsafe { BorrowedFd::borrow_raw(NUMBERS[0].load(Relaxed)) }
 }
 
-/// Returns the descriptors, if there are any.
+/// Returns the descriptors of the files and of the userfaultfd; -1 for each that does not exist.
 pub(crate) fn numbers() -> [c_int; FILES + 1] {
     NUMBERS.each_ref().map(|number| number.load(Relaxed))
 }
 
-/// Takes the files, in the thread that keeps them.
+/// Takes ownership of the files, in the thread that keeps them.
 ///
 /// # Safety
-/// Called once, in a thread with a table of open files of its own, made after [`receive`] succeeded.
+/// Called once, after [`receive`] succeeded, in a thread that has a private table of open files.
 pub(crate) unsafe fn take() -> Handed {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees that the descriptors are in this thread's table and are taken once.
     let [control, maps, statm, pagemap, uffd] =
         numbers().map(|number| unsafe { OwnedFd::from_raw_fd(number) });
     Handed { control, uffd: uffd.into(), maps, statm, pagemap }

@@ -1,8 +1,8 @@
-//! The pager's own allocator, which neither uses nor shows in the program's heap.
+//! The pager's own allocator, which neither uses nor appears in the program's heap.
 //!
-//! Sizes are rounded up to powers of two; each has a free list; new memory comes from the end of the den's heap.
-//! A spin lock guards it: the pager is one thread, and the few other callers run before the program does. In the
-//! child of a fork, which starts afresh, [`reset`] forgets everything at once.
+//! Sizes are rounded up to powers of two. Each size has a free list, and new memory comes from the end of the den's heap. A spin lock
+//! suffices, because the pager is one thread and the few other callers run before the program does. In the child of a fork, whose pager
+//! starts afresh, [`reset`] drops all allocations at once.
 
 use crate::den;
 use crate::sys::PAGE;
@@ -14,7 +14,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 pub struct Heap;
 
 struct State {
-    /// First free block of each size; a free block begins with the address of the next.
+    /// First free block of each size; a free block begins with the address of the next one.
     free: [usize; 48],
     used: usize,
     opened: usize,
@@ -25,7 +25,7 @@ struct Locked {
     state: UnsafeCell<State>,
 }
 
-// SAFETY: `state` is only touched while `lock` is held.
+// SAFETY: `state` is only accessed while `lock` is held.
 unsafe impl Sync for Locked {}
 
 static HEAP: Locked = Locked {
@@ -37,13 +37,13 @@ fn with_state<T>(f: impl FnOnce(&mut State) -> T) -> T {
     while HEAP.lock.swap(true, Acquire) {
         core::hint::spin_loop();
     }
-    // SAFETY: the lock is ours.
+    // SAFETY: this thread holds the lock.
     let result = f(unsafe { &mut *HEAP.state.get() });
     HEAP.lock.store(false, Release);
     result
 }
 
-/// Returns log2 of the block size that serves `layout`, at least 16 bytes.
+/// Returns log2 of the block size that serves `layout`; a block has at least 16 bytes.
 fn class(layout: Layout) -> usize {
     layout.size().max(layout.align()).max(16).next_power_of_two().trailing_zeros() as usize
 }
@@ -52,7 +52,7 @@ impl State {
     fn take(&mut self, class: usize) -> Option<usize> {
         let block = self.free[class];
         if block != 0 {
-            // SAFETY: a free block of ours begins with the next one's address.
+            // SAFETY: a free block begins with the next one's address.
             self.free[class] = unsafe { *(block as *const usize) };
             return Some(block);
         }
@@ -83,19 +83,19 @@ unsafe impl GlobalAlloc for Heap {
     }
 }
 
-/// Returns the most pages of memory that the heap may have in use.
+/// Returns an upper bound of the number of memory pages that the pager's heap uses.
 pub fn used_pages() -> u64 {
     with_state(|state| state.used.div_ceil(PAGE) as u64)
 }
 
-/// Forgets every allocation.
+/// Drops every allocation in the pager's heap at once.
 ///
 /// # Safety
-/// Called only in the child of a fork, with one thread, when no earlier allocation is used again.
+/// May be called only in the child of a fork, with one thread, if no earlier allocation is used again.
 pub unsafe fn reset() {
     HEAP.lock.store(false, Release);
     with_state(|state| {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees that no allocation is used again.
         unsafe { den::forget(den::heap(), state.opened) };
         state.free = [0; 48];
         state.used = 0;

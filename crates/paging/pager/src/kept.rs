@@ -1,23 +1,25 @@
-//! Private pages that stay local, whatever the limit: those of mappings that the kernel lets nobody take.
+//! Private pages that stay local whatever the limit is, because they are in mappings whose pages cannot be evicted.
 //!
-//! Most are copies of pages of files: libraries' data, and what Java maps of its archive of classes. They do not count
-//! for the program's footprint, nor for what it may keep.
+//! Most of them are copies of pages of files: data of libraries, and the archive of classes that Java maps. They count neither for the
+//! program's footprint nor against its limit.
 
 use crate::den;
 use crate::maps::Mapping;
 use crate::pagemap::count;
 use rustix::fd::BorrowedFd;
 
-/// Counts them in the process of these files of `/proc/PID`. `maps` is the text of one.
+/// Counts the private pages that cannot be evicted in one process. `maps` is the text of its `/proc/PID/maps`, and `pagemap` its
+/// `/proc/PID/pagemap`.
 pub fn kept_pages(maps: &[u8], pagemap: BorrowedFd) -> u64 {
     let mappings = maps.split(|b| *b == b'\n').filter_map(Mapping::parse);
     let kept = mappings.filter(|mapping| mapping.keeps_its_own() && !den::contains(mapping.start));
     kept.map(|mapping| count(pagemap, mapping.start, mapping.end, true)).sum()
 }
 
-/// Returns whether the mapping of a line of `/proc/PID/maps` or `smaps` can be remote; `None` of another line.
+/// Returns whether the mapping that a line of `/proc/PID/maps` or `smaps` describes can be remote. Returns `None` if the line does not
+/// describe a mapping.
 pub fn line_can_be_remote(line: &[u8]) -> Option<bool> {
-    // Lines of `smaps` between mappings begin with a name.
+    // In `smaps`, the lines between mappings begin with a name.
     line.first().filter(|first| first.is_ascii_hexdigit() && !first.is_ascii_uppercase())?;
     Mapping::parse(line).map(|mapping| mapping.can_be_remote())
 }

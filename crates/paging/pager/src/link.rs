@@ -1,14 +1,14 @@
 //! Model of the blade's link to remote memory: computes when a transfer arrives.
 //!
-//! A page occupies the link for its transmission time; pages queue one behind another in each direction;
-//! latency is the same for all and overlaps. Both directions are shared by all processes of the run.
+//! A page occupies the link for its transmission time, and in each direction pages queue one behind another. Latency is the same for all
+//! pages and overlaps with that of other pages. All processes of the run share both directions.
 
 use crate::control::{ControlHead, Settings};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use unrack_basis::{SplitMix64, mix_13};
 
-/// Returns the arrival time (monotonic ns) of a transfer requested at `start_ns`, which takes `transmit_ns` on
-/// the link and `latency_ns` besides. Occupies the link, which is free again at `free_ns`.
+/// Returns the arrival time (monotonic ns) of a transfer that is requested at `start_ns` and takes `transmit_ns` on the link plus
+/// `latency_ns`. Occupies the link for the transmission, and updates `free_ns`, the time when the link is free again.
 pub fn arrival(free_ns: &AtomicU64, start_ns: u64, transmit_ns: u64, latency_ns: u64) -> u64 {
     if transmit_ns == 0 {
         return start_ns + latency_ns;
@@ -29,24 +29,24 @@ pub fn transmit_ns(settings: &Settings, bytes: u64) -> u64 {
 /// Source of latencies: a constant, or random draws from samples.
 pub struct Delays {
     samples: &'static [AtomicU64],
-    /// Draw `n` of process `p` is a function of (seed, p, n) alone.
+    /// Draw `n` of process `p` depends only on (seed, p, n).
     random: SplitMix64,
 }
 
 impl Delays {
-    /// Makes the source of one process.
+    /// Makes the source of latencies of one process.
     pub fn new(control: &ControlHead, samples: &'static [AtomicU64], process: u32) -> Delays {
         let seed = control.settings.seed.load(Relaxed);
         Delays { samples, random: SplitMix64::new(mix_13(seed ^ (process as u64) << 32)) }
     }
 
-    /// Returns the latency of the next fetch besides its transmission.
+    /// Returns the latency of the next fetch without its transmission, in ns.
     pub fn next_ns(&mut self, settings: &Settings, transmit_ns: u64) -> u64 {
         if self.samples.is_empty() {
             return settings.latency_ns.load(Relaxed);
         }
         let pick = (self.random.next_u64() as u128 * self.samples.len() as u128) >> 64;
-        // A drawn completion time includes the page's transmission already.
+        // A drawn completion time already includes the page's transmission.
         (self.samples[pick as usize].load(Relaxed) / 1000).saturating_sub(transmit_ns)
     }
 }

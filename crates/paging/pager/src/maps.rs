@@ -7,14 +7,14 @@ use alloc::vec::Vec;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 
-/// Part of a mapping whose pages can be taken: private, anonymous, writable.
+/// Part of a mapping whose pages can be evicted: private, anonymous, writable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Area {
     pub start: usize,
     pub end: usize,
 }
 
-/// Reads the areas, lowest address first. `text` is a buffer for reuse.
+/// Reads the areas of this process, lowest address first. `text` is a buffer for reuse.
 pub(crate) fn read_areas(maps: BorrowedFd, text: &mut Vec<u8>, areas: &mut Vec<Area>) -> Result<(), Errno> {
     let len = read_all(maps, text)?;
     areas.clear();
@@ -23,7 +23,7 @@ pub(crate) fn read_areas(maps: BorrowedFd, text: &mut Vec<u8>, areas: &mut Vec<A
     Ok(())
 }
 
-/// Reads the text of a file, and returns its length.
+/// Reads the whole text of a file into `text` and returns its length.
 pub(crate) fn read_all(file: BorrowedFd, text: &mut Vec<u8>) -> Result<usize, Errno> {
     rustix::fs::seek(file, rustix::fs::SeekFrom::Start(0))?;
     text.resize(text.capacity().max(64 << 10), 0);
@@ -41,7 +41,8 @@ pub(crate) fn read_all(file: BorrowedFd, text: &mut Vec<u8>) -> Result<usize, Er
 
 /// Extracts the areas from the text of `/proc/self/maps`.
 fn parse_areas(text: &[u8], areas: &mut Vec<Area>) {
-    // File of the mapping right before the current line, and that mapping's end: the file's .bss begins there.
+    // Name and end of the latest mapping of a file before the current line. If the current mapping begins at that end, it is the .bss of
+    // the file.
     let (mut file, mut file_end): (&[u8], usize) = (b"", 0);
     for mapping in text.split(|b| *b == b'\n').filter_map(Mapping::parse) {
         let is_bss = mapping.start == file_end && is_untouchable(file);
@@ -54,7 +55,7 @@ fn parse_areas(text: &[u8], areas: &mut Vec<Area>) {
     }
 }
 
-/// Line of `/proc/PID/maps`.
+/// One line of `/proc/PID/maps`.
 pub(crate) struct Mapping<'a> {
     pub(crate) start: usize,
     pub(crate) end: usize,
@@ -78,20 +79,20 @@ impl<'a> Mapping<'a> {
         })
     }
 
-    /// Returns whether its pages can be taken.
+    /// Returns whether the pages of this mapping can be evicted.
     pub(crate) fn can_be_remote(&self) -> bool {
         let named = self.name.is_empty() || self.name == b"[heap]" || self.name.starts_with(b"[anon:");
         self.inode == 0 && self.permissions == b"rw-p" && named
     }
 
-    /// Returns whether it has pages of its own that cannot be taken: those of a file that the program has changed, of a
-    /// program's first stack, of memory that may be executed or not be written now.
+    /// Returns whether the mapping has private pages that cannot be evicted. Such pages belong to a file that the program has changed, to a
+    /// program's first stack, or to memory that is executable or currently not writable.
     pub(crate) fn keeps_its_own(&self) -> bool {
         self.permissions.ends_with(b"p") && !self.name.starts_with(b"[v") && !self.can_be_remote()
     }
 }
 
-/// Returns whether a path names a library whose data the pager may need at any time.
+/// Returns whether a path is that of a library whose data the pager may need at any time.
 fn is_untouchable(path: &[u8]) -> bool {
     let name = path.rsplit(|b| *b == b'/').next().unwrap_or_default();
     [&b"libc.so"[..], b"libc-", b"ld-linux", b"ld-2"].iter().any(|p| name.starts_with(p))

@@ -1,4 +1,4 @@
-//! The program's memory, as the kernel lets a pager at it: a userfaultfd, and three files of `/proc/self`.
+//! A pager's access to the program's memory through the kernel: a userfaultfd, and three files of `/proc/self`.
 
 use crate::carried::Kept;
 use crate::control::ControlHead;
@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 
-/// Descriptors for the memory of this process, opened while this is certainly permitted.
+/// Descriptors for the memory of this process, opened at a time when this is certainly permitted.
 pub(crate) struct Memory {
     pub(crate) uffd: Uffd,
     maps: OwnedFd,
@@ -22,7 +22,8 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Opens all, with a userfaultfd of these features, and registers the arena. `hide` may replace descriptors.
+    /// Opens all descriptors, with a userfaultfd that has these features, and registers the arena. `hide` may replace each descriptor with
+    /// another one.
     pub(crate) fn open(
         features: u64,
         kept: &mut Kept,
@@ -33,12 +34,12 @@ impl Memory {
         Memory::of(Uffd::open_through(features, kept.device())?.with_descriptor(&hide)?, files)
     }
 
-    /// Makes it of descriptors that are open: `maps`, `statm` and `pagemap` of this process. Registers the arena.
+    /// Makes the value from open descriptors: a userfaultfd, and `maps`, `statm` and `pagemap` of this process. Registers the arena.
     pub(crate) fn of(
         uffd: Uffd,
         (maps, statm, pagemap): (OwnedFd, OwnedFd, OwnedFd),
     ) -> Result<Memory, Errno> {
-        // Destinations of moves. The arena's unopened part may be registered as well.
+        // Moves need a registered destination. The part of the arena that is not opened yet may be registered as well.
         uffd.register(den::arena(), den::ARENA_SLOTS * PAGE)?;
         Ok(Memory { uffd, maps, statm, pagemap })
     }
@@ -53,8 +54,8 @@ impl Memory {
         moves::give(&self.uffd, self.pagemap.as_fd(), address, den, len, wake)
     }
 
-    /// Copies a taken page from the den into memory that is not writable right now, or locked, where a move is
-    /// refused. The den's page stays full.
+    /// Copies an evicted page from the den into memory that is currently not writable, or is locked, where the kernel refuses a move. The
+    /// den's page keeps its contents.
     pub(crate) fn copy(&self, control: &ControlHead, address: usize, den: usize) -> Result<(), Errno> {
         if pagemap::is_filled(self.pagemap.as_fd(), den) != Some(true) {
             gate::die(control, gate::EMPTY);
@@ -65,18 +66,17 @@ impl Memory {
         }
     }
 
-    /// Fills up to [`MOST_AHEAD`] missing pages with zeros. Returns the bytes filled and why it stopped early, if
-    /// it did.
+    /// Fills up to [`MOST_AHEAD`] missing pages with zeros. Returns the number of bytes filled, and the error if the kernel stopped early.
     pub(crate) fn fill(&self, address: usize, pages: usize) -> (usize, Result<(), Errno>) {
         self.uffd.copy(address, zero_pages(), pages * PAGE)
     }
 
-    /// Returns the number of resident pages that are not file-backed or shared.
+    /// Returns the number of resident pages that are neither file-backed nor shared.
     pub(crate) fn anonymous_pages(&self) -> Option<u64> {
         sys::anonymous_pages(self.statm.as_fd())
     }
 
-    /// Returns the file that tells which pages are present.
+    /// Returns `/proc/self/pagemap`, which shows the pages that are present.
     pub(crate) fn pagemap(&self) -> BorrowedFd<'_> {
         self.pagemap.as_fd()
     }
@@ -91,13 +91,13 @@ impl Memory {
         pagemap::scan_present(self.pagemap.as_fd(), start, end, found)
     }
 
-    /// Returns the number of private pages that nobody can take. `text` is a buffer for reuse.
+    /// Returns the number of private pages that cannot be evicted. `text` is a buffer for reuse.
     pub(crate) fn kept_pages(&self, text: &mut Vec<u8>) -> u64 {
         let read = maps::read_all(self.maps.as_fd(), text);
         read.map_or(0, |len| kept_pages(&text[..len], self.pagemap.as_fd()))
     }
 
-    /// Reads the memory that can be remote, lowest address first. `text` is a buffer for reuse.
+    /// Reads the areas that can be remote, lowest address first. `text` is a buffer for reuse.
     pub(crate) fn read_areas(&self, text: &mut Vec<u8>, areas: &mut Vec<Area>) -> Result<(), Errno> {
         maps::read_areas(self.maps.as_fd(), text, areas)
     }

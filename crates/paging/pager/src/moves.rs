@@ -1,19 +1,20 @@
 //! Moves of pages out of the program and into it, and the number of pages that really moved.
 //!
-//! `UFFDIO_MOVE` may move pages and not count them. When it finds a page's entry changed (another thread frees
-//! page tables, the kernel clears the accessed bit, a page migrates), it tries again, moves the page, counts it
-//! as not moved, and stops at the same page, mostly with `EEXIST`. Linux 6.18 does this, up to "userfaultfd:
-//! reset err to be 0 when `move_pages_ptes` succeeded" (August 2026). A page with a wrong location in the books
-//! would be waited for endlessly, or read as zeros.
+//! `UFFDIO_MOVE` may move pages without counting them. If the kernel finds that a page's entry has changed (because another thread frees
+//! page tables, the kernel clears the accessed bit, or the page migrates), it tries again, moves the page, counts the page as not moved,
+//! and stops there, mostly with `EEXIST`. Linux 6.18 does this, up to "userfaultfd: reset err to be 0 when `move_pages_ptes` succeeded"
+//! (August 2026). The pager cannot trust such a count, because it would wait endlessly for a page whose recorded location is wrong, or read
+//! the page as zeros.
 //!
-//! Nobody else uses the den, so its end of each move can be checked: `pagemap` tells whether a page is there.
+//! Only the pager uses the den. Therefore the end of each move that lies in the den can be checked: `pagemap` shows whether the page is
+//! there.
 
 use crate::pagemap::is_filled;
 use crate::sys::{PAGE, Uffd};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 
-/// Number of bytes that were moved, and why it is not all.
+/// Number of bytes that were moved, and the reason if fewer than requested were moved.
 pub type Moved = (usize, Result<(), Errno>);
 
 /// Moves the program's pages at `address` into empty pages of the den.
@@ -33,7 +34,7 @@ pub fn give(uffd: &Uffd, pagemap: BorrowedFd, address: usize, den: usize, len: u
 }
 
 fn recount((told, result): Moved, len: usize, is_moved: impl Fn(usize) -> bool) -> Moved {
-    // Nothing was tried; or there was nothing to move, which the caller has to handle.
+    // With `EAGAIN`, the kernel tried no move. With `ENOENT`, there was no page to move, which the caller has to handle.
     if result.is_ok() || told == 0 && matches!(result, Err(Errno::AGAIN | Errno::NOENT)) {
         return (told, result);
     }
@@ -41,7 +42,7 @@ fn recount((told, result): Moved, len: usize, is_moved: impl Fn(usize) -> bool) 
     match moved {
         _ if moved == len => (moved, Ok(())),
         0 => (0, result),
-        // The reason for stopping says nothing about the next page.
+        // The error concerns the page at which the kernel stopped, and not the next page.
         _ => (moved, Err(Errno::AGAIN)),
     }
 }

@@ -1,19 +1,19 @@
 //! Sleeping until a page is due, on machines whose cores wake late.
 //!
-//! A core that sleeps wakes late, in a virtual machine by 50 us and more. A page that comes as much later than its delay would
-//! make every network look slow. So each sleep is compared with what was asked for, and a thread wakes early enough to spin for
-//! the rest.
+//! A core that sleeps wakes late, in a virtual machine by 50 us and more. If each page came later than its delay by that much, every
+//! simulated network would look slow. Therefore the pager measures how late each sleep ends, and a thread ends its sleep early enough to
+//! spin for the rest of the time.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Time in ns for which a thread spins in any case before a page is due.
 const LEAST_NS: u64 = 30_000;
-/// Most time in ns that one sleep counts for: beyond it, somebody else had the core.
+/// Maximum lateness in ns that one sleep counts for. If a sleep ends later than that, another program had the core.
 const MOST_NS: u64 = 250_000;
 
-/// Mean lateness of sleeps and its mean deviation, in ns, smoothed as a round-trip time is (RFC 6298 §2).
+/// Mean lateness of sleeps and its mean deviation, in ns, smoothed like a round-trip time (RFC 6298 §2).
 ///
-/// Threads may share it: an update that is lost does no harm.
+/// Threads may share the value, because a lost update does no harm.
 #[derive(Debug, Default)]
 pub(crate) struct Naps {
     mean_ns: AtomicU64,
@@ -21,20 +21,20 @@ pub(crate) struct Naps {
 }
 
 impl Naps {
-    /// Makes naps of which none was taken.
+    /// Makes the value before any sleep.
     pub(crate) const fn new() -> Naps {
         Naps { mean_ns: AtomicU64::new(0), deviation_ns: AtomicU64::new(0) }
     }
 
-    /// Returns for how many ns a thread may sleep until `due_ns`, or `None` if it should spin.
+    /// Returns for how many ns a thread may sleep if a page is due at `due_ns`, or `None` if the thread should spin.
     pub(crate) fn until(&self, now_ns: u64, due_ns: u64) -> Option<u64> {
         let margin = self.margin_ns();
         let left = due_ns.saturating_sub(now_ns);
-        // A sleep as short as that saves nothing.
+        // A shorter sleep would save no work.
         (left > 2 * margin).then(|| left - margin)
     }
 
-    /// Notes a sleep that began at `from_ns`, was to take `nap_ns`, and ended now.
+    /// Notes a sleep that began at `from_ns`, was to take `nap_ns`, and ended at `now_ns`.
     pub(crate) fn woke(&self, from_ns: u64, nap_ns: u64, now_ns: u64) {
         let late = now_ns.saturating_sub(from_ns.saturating_add(nap_ns)).min(MOST_NS);
         let (mean, deviation) = (self.mean_ns.load(Relaxed), self.deviation_ns.load(Relaxed));
@@ -52,7 +52,7 @@ impl Naps {
 mod tests {
     use super::*;
 
-    /// Returns naps on a core that wakes so much late, again and again.
+    /// Returns naps on a core that repeatedly wakes late by these times.
     fn after(lateness_ns: &[u64]) -> Naps {
         let naps = Naps::new();
         for late in lateness_ns.iter().cycle().take(100) {
@@ -70,7 +70,7 @@ mod tests {
             assert!(awake_at <= 1_000_000, "{late}: {awake_at}");
             assert!(awake_at >= 1_000_000 - LEAST_NS - 8, "{late}: {awake_at}");
         }
-        // Lateness that varies: nine of ten sleeps end in time.
+        // Lateness that varies: nine out of ten sleeps end in time.
         let naps = after(&[20_000, 80_000, 40_000, 60_000, 30_000, 50_000, 20_000, 70_000, 40_000, 90_000]);
         assert!(naps.until(0, 1_000_000).unwrap() + 80_000 <= 1_000_000);
     }

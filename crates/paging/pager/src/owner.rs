@@ -1,17 +1,17 @@
-//! The owner of a run: the `unrack` that started it, which holds a lock on the control file as long as it lives.
+//! The owner of a run: the `unrack` process that started it and that holds a lock on the control file as long as it lives.
 //!
-//! When the lock can be taken, the owner was killed. Nobody watches the run or cleans up after it any more, so
-//! each of its processes ends itself, unless its memory was only borrowed.
+//! If a pager can take the lock, the owner was killed. Then the run is no longer watched or cleaned up, so each of its processes ends
+//! itself, unless its memory was only borrowed.
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, flock};
 
-/// Time between two checks: the longest that a process goes on without its owner.
+/// Time in ns between two checks, which is the longest time that a process continues without its owner.
 const PAUSE_NS: u64 = 50_000_000;
 
 /// Owner of the run, as the pager of one process sees it.
 pub(crate) struct Owner {
-    /// The control file; `None` if it cannot be opened from here, or its file system has no locks.
+    /// The control file; `None` if this process cannot open it, or if its file system has no locks.
     file: Option<OwnedFd>,
     next_look_ns: u64,
 }
@@ -22,7 +22,7 @@ impl Owner {
         Owner { file, next_look_ns: 0 }
     }
 
-    /// Returns whether the owner was killed; looks only from time to time.
+    /// Returns whether the owner was killed. Checks the lock only once per pause and otherwise returns false.
     pub(crate) fn was_killed(&mut self, now_ns: u64) -> bool {
         if now_ns < self.next_look_ns {
             return false;
@@ -31,8 +31,8 @@ impl Owner {
         self.is_gone()
     }
 
-    /// Returns whether the lock is free. Several pagers may find it free and share it; nobody else needs
-    /// it then.
+    /// Returns whether the lock is free. Several pagers may find it free and share it, because after the owner's end the lock has no other
+    /// use.
     fn is_gone(&self) -> bool {
         self.file.as_ref().is_some_and(|file| flock(file, FlockOperation::NonBlockingLockShared).is_ok())
     }

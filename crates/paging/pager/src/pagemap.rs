@@ -36,12 +36,12 @@ const PAGE_IS_FILE: u64 = 1 << 2;
 const PAGE_IS_PRESENT: u64 = 1 << 3;
 const PAGE_IS_PFNZERO: u64 = 1 << 5;
 
-/// Finds pages of `[start, end)` that are present and not the shared zero page (Linux 6.7). Fills `found` from
-/// its beginning; returns the number of runs and where the walk stopped.
+/// Finds the pages of `[start, end)` that are present and are not the shared zero page (Linux 6.7). Writes the runs of such pages to
+/// `found` from its beginning; returns the number of runs and the address where the walk stopped.
 ///
 /// # Errors
-/// `ENOTTY` if the kernel is older than Linux 6.7; `EINVAL` or `EFAULT` if the range is not of whole pages of this
-/// process; `EINTR` if a signal ends the process.
+/// `ENOTTY` if the kernel is older than Linux 6.7; `EINVAL` or `EFAULT` if the range does not consist of whole pages of this process;
+/// `EINTR` if a signal ends the process.
 pub fn scan_present(
     pagemap: BorrowedFd,
     start: usize,
@@ -51,7 +51,7 @@ pub fn scan_present(
     scan(pagemap, start..end, PAGE_IS_PFNZERO, found)
 }
 
-/// Finds present pages of none of the categories in `without`.
+/// Finds the present pages that are in none of the categories in `without`.
 fn scan(
     pagemap: BorrowedFd,
     range: core::ops::Range<usize>,
@@ -76,8 +76,8 @@ fn scan(
     Ok((runs as usize, scan.walk_end as usize))
 }
 
-/// Counts the present pages of `[start, end)`; those of files too, unless only `anonymous` ones. What cannot be scanned
-/// counts as nothing.
+/// Counts the present pages of `[start, end)`, including pages of files unless `anonymous` is set. A part of the range that cannot be
+/// scanned counts as 0 pages.
 pub(crate) fn count(pagemap: BorrowedFd, start: usize, end: usize, anonymous: bool) -> u64 {
     let without = if anonymous { PAGE_IS_PFNZERO | PAGE_IS_FILE } else { PAGE_IS_PFNZERO };
     let mut runs = [PageRegion::default(); 64];
@@ -90,8 +90,7 @@ pub(crate) fn count(pagemap: BorrowedFd, start: usize, end: usize, anonymous: bo
     pages
 }
 
-/// Returns whether there is anything at this page: in memory, migrating there, or swapped out. `None` if
-/// `pagemap` cannot be read.
+/// Returns whether the page has contents: in memory, migrating, or swapped out. Returns `None` if `pagemap` cannot be read.
 pub fn is_filled(pagemap: BorrowedFd, page: usize) -> Option<bool> {
     const SOMEWHERE: u64 = 3 << 62;
     let mut entry = [0u8; 8];

@@ -1,30 +1,32 @@
 //! Local memory over time: its peak, and how long it was above the limit.
 //!
-//! A run may exceed its limit for a moment: pages come back before a fork, and many are touched before the pager looks
-//! again. So the peak is of what was local throughout a [`WINDOW_NS`], and time above the limit is summed.
+//! A run may exceed its limit for a moment, because pages come back before a fork and because a program may touch many pages before the
+//! pager looks again. Therefore the peak counts only pages that were local throughout a [`WINDOW_NS`], and the time above the limit is
+//! summed separately.
 
 use crate::control::{ControlHead, ProcessSlot};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Time in ns for which pages have to be local to count for the peak.
 const WINDOW_NS: u64 = 50_000_000;
-/// Part of the limit that may be exceeded: processes take turns in making room.
+/// Inverse of the share of the limit by which the run may exceed it, because processes take turns in making room: one in four.
 const PART: u64 = 4;
-/// Pages above the limit that each process keeps in any case.
+/// Number of pages above the limit that each process may keep in any case.
 const KEPT: u64 = 64;
 
-/// Local memory of the run, as one of its processes sees it.
+/// Local memory of the run over time, as seen by one of its processes.
 #[derive(Default)]
 pub(crate) struct Peak {
-    /// End of the window; 0 before the first.
+    /// End of the current window (monotonic ns); 0 before the first window.
     until_ns: u64,
+    /// Minimum of local pages in the current window.
     least: u64,
-    /// Time of the last look.
+    /// Time of the latest call (ns).
     seen_ns: u64,
 }
 
 impl Peak {
-    /// Notes how many pages of the run are local now.
+    /// Records the number of pages of the run that are local now.
     pub(crate) fn note(&mut self, control: &ControlHead, slot: &ProcessSlot, local: u64, now_ns: u64) {
         if let Some(kept) = self.window(local, now_ns) {
             control.counts.peak_local.fetch_max(kept, Relaxed);
@@ -33,7 +35,7 @@ impl Peak {
         self.seen_ns = now_ns;
         let limit = control.settings.limit_pages.load(Relaxed);
         let mut slots = control.live_slots();
-        // One process counts for all.
+        // Only one process counts the time, because otherwise it would be counted several times.
         let is_first = slots.next().is_some_and(|first| core::ptr::eq(first, slot));
         let most = limit.saturating_add(limit / PART + KEPT * (1 + slots.count() as u64));
         if is_first && local > most {
@@ -41,7 +43,7 @@ impl Peak {
         }
     }
 
-    /// Returns the least of a window that has ended.
+    /// Returns the minimum of local pages in a window if the window has ended.
     fn window(&mut self, local: u64, now_ns: u64) -> Option<u64> {
         self.least = if self.until_ns == 0 { local } else { self.least.min(local) };
         if now_ns < self.until_ns {
@@ -59,7 +61,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Returns the peak and the time above a limit of 1000 pages, after looks at these times with so many pages.
+    /// Returns the peak and the time above a limit of 1000 pages, after calls at these times with these numbers of pages.
     fn seen(looks: &[(u64, u64)]) -> (u64, u64) {
         // SAFETY: all fields are atomics, for which zero is valid.
         let control: Box<ControlHead> = unsafe { Box::new(std::mem::zeroed()) };

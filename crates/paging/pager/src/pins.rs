@@ -1,9 +1,8 @@
-//! Pages that are never taken: those of each thread's control block.
+//! Pages that are never evicted: those of each thread's control block.
 //!
-//! The kernel writes to a control block where it cannot wait for a pager: when a thread has ended (the word that
-//! `pthread_join` waits for) and, for restartable sequences, on return to the program. The pager shares the
-//! control block of the thread that made it. A page stays pinned after its thread has ended; the library reuses
-//! it for another.
+//! The kernel writes to a control block in situations where it cannot wait for a pager: when a thread has ended (the word that
+//! `pthread_join` waits for), and on return to the program (restartable sequences). The pager's own threads share the control block of the
+//! thread that created the pager. A page stays pinned after its thread has ended, because the C library reuses the page for another thread.
 
 use crate::sys::PAGE;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -11,12 +10,11 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 const SLOTS: usize = 1 << 14;
 /// Open hash table of page addresses; 0 marks a free slot.
 static PINNED: [AtomicUsize; SLOTS] = [const { AtomicUsize::new(0) }; SLOTS];
-/// Upper bound of the bytes of `struct pthread`, which lies above the thread pointer on x86-64 and below it on
-/// aarch64.
+/// Upper bound of the bytes of `struct pthread`, which lies above the thread pointer on x86-64 and below it on aarch64.
 const CONTROL_BLOCK: usize = 4096;
 
-/// Returns an address in this library's own zeroed data, none of which is ever taken. Zeroed data begins in the
-/// last page that the file fills; the middle of this table is far behind it.
+/// Returns an address in this library's own zeroed data, which is never evicted. Zeroed data begins in the last page that the file fills,
+/// and the middle of this table is far behind that page.
 pub(crate) fn own_data() -> usize {
     PINNED[SLOTS / 2].as_ptr() as usize
 }
@@ -31,18 +29,19 @@ pub(crate) fn pin_range(start: usize, end: usize) {
     (start / PAGE..end.div_ceil(PAGE)).for_each(|page| pin(page * PAGE));
 }
 
-/// Returns the table of pinned pages, of which [`slots`] lists the indices.
+/// Returns the table of pinned pages. [`slots`] returns the indices at which to look for a page.
 pub fn table() -> *const AtomicUsize {
     PINNED.as_ptr()
 }
 
-/// Returns the pages of the control block of a thread with this thread pointer.
+/// Returns the pages of the control block of a thread that has this thread pointer.
 pub fn control_block(pointer: usize) -> impl Iterator<Item = usize> {
     let pages = pointer.saturating_sub(CONTROL_BLOCK) / PAGE..=pointer.saturating_add(CONTROL_BLOCK) / PAGE;
     pages.map(|page| page * PAGE)
 }
 
-/// Returns the indices in the table at which a page may stand: the first one, up to one that is 0.
+/// Returns the indices in the table at which a page may be stored. A search begins at the first index and ends at the page or at a slot
+/// that is 0.
 pub fn slots(page: usize) -> impl Iterator<Item = usize> {
     let start = (page / PAGE).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
     (0..SLOTS).map(move |n| (start + n) % SLOTS)
@@ -69,7 +68,7 @@ fn probes(page: usize) -> impl Iterator<Item = &'static AtomicUsize> {
 fn thread_pointer() -> usize {
     let pointer: usize;
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: on x86-64 the thread control block begins with its own address.
+    // SAFETY: on x86-64, the thread control block begins with its own address.
     unsafe {
         core::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, readonly, preserves_flags));
     }

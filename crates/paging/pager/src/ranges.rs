@@ -18,7 +18,7 @@ impl Ranges {
         self.next(start).is_some_and(|range| range.0 <= start && end <= range.1)
     }
 
-    /// Returns the first range that ends behind `address`.
+    /// Returns the first range of the set that ends behind `address`.
     pub(crate) fn next(&self, address: usize) -> Option<(usize, usize)> {
         self.0.get(self.0.partition_point(|range| range.1 <= address)).copied()
     }
@@ -38,7 +38,7 @@ impl Ranges {
         rest.0
     }
 
-    /// Returns the ranges that overlap `[start, end)`.
+    /// Returns the ranges of the set that overlap `[start, end)`.
     fn within(&self, start: usize, end: usize) -> &[(usize, usize)] {
         let first = self.0.partition_point(|range| range.1 <= start);
         let last = self.0.partition_point(|range| range.0 < end);
@@ -50,7 +50,7 @@ impl Ranges {
         if start >= end {
             return;
         }
-        // Ranges that overlap or touch become one.
+        // Ranges that overlap or touch are merged into one.
         let first = self.0.partition_point(|range| range.1 < start);
         let last = self.0.partition_point(|range| range.0 <= end);
         let joined = self.0[first..last].iter().fold((start, end), |a, b| (a.0.min(b.0), a.1.max(b.1)));
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     proptest::proptest! {
-        /// Compares with a flag per address.
+        /// Compares the set with an array that has a flag for each address.
         #[test]
         fn is_a_set(ops in proptest::collection::vec((proptest::bool::ANY, 0usize..60, 0usize..20), 0..40)) {
             let (mut ranges, mut flags) = (Ranges::default(), [false; 100]);

@@ -1,5 +1,5 @@
-//! Reclaim, as far as both pagers do the same: whether a process takes pages from its program, and where they come
-//! from.
+//! The part of reclaim that both pagers share: it decides whether a process evicts pages of its program, and where the pages to evict are
+//! found.
 
 use crate::control::{ControlHead, count};
 use crate::residency::Residency;
@@ -8,31 +8,31 @@ use crate::sys::now_ns;
 use crate::table::PageList;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Number of pages that a process keeps in any case: an instruction, or a system call, may need several at once.
+/// Number of pages that a process keeps in any case, because an instruction or a system call may need several pages at once.
 const LEAST_KEPT: usize = 64;
 
-/// A pager, as reclaim sees it.
+/// A pager, as seen by reclaim.
 pub(crate) trait Reclaim {
-    /// Returns the books.
+    /// Returns the bookkeeping of the pages.
     fn books(&self) -> &Residency;
 
-    /// Returns when it scanned.
+    /// Returns the record of when the pager scanned.
     fn scans(&self) -> &Scan;
 
-    /// Takes the oldest active pages from the program. Returns how many.
+    /// Moves the oldest active pages out of the program, onto the inactive list. Returns how many.
     fn deactivate(&mut self) -> usize;
 
-    /// Looks for pages that are not tracked yet, unless it did just now. Returns whether there were any.
+    /// Searches for pages that are not tracked yet, unless the pager did so just now. Returns whether there were any.
     fn scan(&mut self) -> bool;
 
-    /// Sees to it that enough pages are inactive. Returns false if nothing can be taken now; if more are needed
-    /// and none are found, the inactive ones go without second chances.
+    /// Makes sure that enough pages are inactive. Returns false if no page can be evicted now. If more inactive pages are needed and none
+    /// are found, the existing ones are evicted without second chances.
     fn find_victims(&mut self) -> bool {
         let now = now_ns();
         if self.books().rests(now) || !can_spare(self.books()) && !self.scan() {
             return false;
         }
-        // Pages that are not tracked stay, however old they are, in place of those that are.
+        // Untracked pages can never be evicted. Without a scan, old untracked pages would stay in place of tracked ones.
         if self.books().lacks_scan() || self.books().has_unseen() && self.scans().is_spare(now) {
             self.scan();
         }
@@ -48,14 +48,14 @@ fn can_spare(pages: &Residency) -> bool {
     pages.table.len(PageList::Active) + pages.table.len(PageList::Inactive) > LEAST_KEPT
 }
 
-/// Returns whether there is memory for copies of so many pages, by `unrack`'s last look, and takes that. Otherwise pages that
-/// processes share since a fork stay shared, and local: natively they would be there once, too.
+/// Returns whether there is memory for copies of `pages` pages, as `unrack` last measured it, and reserves that memory. If there is not
+/// enough, pages that processes share since a fork stay shared and local; in a native run, they would also exist only once.
 pub(crate) fn takes_spare(control: &ControlHead, pages: usize) -> bool {
     let spare = control.settings.spare_pages.load(Relaxed);
     let left = spare.checked_sub(pages as u64);
     match left {
         _ if spare == u64::MAX => true,
-        // Another process may take some at the same time: it is an estimate.
+        // Another process may reserve some at the same time. This does no harm, because the number is an estimate.
         Some(left) => {
             control.settings.spare_pages.store(left, Relaxed);
             true

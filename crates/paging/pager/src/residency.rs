@@ -1,4 +1,4 @@
-//! Residency: which pages of a process are here, which goes next, which have changed, and which are on their way.
+//! Residency: which pages of a process are local, which is evicted next, which have changed, and which are in flight.
 //!
 //! ```text
 //!             first touch
@@ -7,13 +7,13 @@
 //!                           +----- soft fault ---+                     |
 //!                           +--------------- fetch: waits for the link-+
 //! ```
-//! *Active* pages are mapped in the program. Recency is known from faults alone: the longest-mapped page is taken
-//! from the program first, and joins the *inactive* list, with its contents in its slot of the arena. A touch
-//! there brings it back at once; without a touch until it is the oldest, it becomes *remote*, after a write-back
-//! if it changed.
+//! *Active* pages are mapped in the program. The pager learns of uses from faults only. Therefore it first takes the page that has been
+//! mapped for longest out of the program, and puts it on the *inactive* list; the page's contents move to its slot of the arena. A touch of
+//! an inactive page brings it back at once. Without a touch until it is the oldest on the list, the page becomes *remote*, after a
+//! write-back if it has changed.
 //!
-//! Both pagers drive these books, and only they: no lock, no thread and no fault is known here. The run's
-//! processes share its local memory, so the books also know what the others have.
+//! Both pagers, and only they, use this bookkeeping: it contains no lock, no thread and no handling of faults. Because the processes of a
+//! run share its local memory, the bookkeeping also includes the counts of the other processes.
 
 use crate::control::{ControlHead, ProcessSlot, count};
 use crate::memory::Memory;
@@ -27,61 +27,63 @@ use alloc::vec::Vec;
 use core::ops::Deref;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Pages taken from the program at once: neighbours move together, at a tenth of the cost each.
+/// Number of pages taken out of the program at once. Neighbours move together, each at a tenth of the cost.
 pub(crate) const BATCH: usize = 32;
-/// Pages below the limit to which reclaim goes once over it.
+/// Number of pages below the limit down to which reclaim goes once the run is over the limit.
 const SLACK: u64 = 16;
-/// Most pages reclaimed at once, since threads wait.
+/// Maximum number of pages reclaimed at once. It is limited because threads wait meanwhile.
 const MOST_AT_ONCE: u64 = 256;
-/// Inverse share of the inactive list in this process's local memory: one in five.
+/// Inverse of the share of local pages that should be on the inactive list: one in five.
 const INACTIVE_PART: usize = 5;
-/// Inverse share of this process's local memory that may have come since the last scan: one in twenty.
+/// Inverse of the share of local pages that may have come since the last scan without causing a new one: one in twenty.
 const HIDDEN_PART: u64 = 20;
-/// Least time in ns that a fork's child is expected to live, or to share memory.
+/// Time in ns after a fork during which shared pages are not copied, because most children end, or stop sharing memory, within this time.
 const PATIENCE_NS: u64 = 20_000_000;
-/// Most pages to unshare at once.
+/// Maximum number of pages to unshare at once.
 const UNSHARE_PAGES: usize = 512;
-/// Least time in ns between two ticks; below, the most.
+/// Minimum time in ns between two ticks.
 pub(crate) const SHORTEST_TICK_NS: u64 = 1_000_000;
+/// Maximum time in ns between two ticks.
 pub(crate) const LONGEST_TICK_NS: u64 = 50_000_000;
-/// Least time in ns in which a program touches a new page.
+/// Minimum time in ns in which a program can touch a new page.
 const FASTEST_TOUCH_NS: u64 = 400;
 
-/// Books of one process's pages.
+/// Bookkeeping of the pages of one process.
 pub(crate) struct Residency {
     pub(crate) table: PageTable,
     control: &'static ControlHead,
     slot: &'static ProcessSlot,
-    /// Local pages of this process; below, those of the run's other processes.
+    /// Number of local pages of this process.
     local: u64,
+    /// Number of local pages of the run's other processes.
     others: u64,
-    /// Local pages that were not tracked after the last scan.
+    /// Number of local pages that were not tracked after the last scan.
     hidden: u64,
-    /// True if no other process has held a page longer.
+    /// True if no other process has an active page that is older than this process's oldest.
     is_oldest: bool,
-    /// Time until which taking pages is not tried.
+    /// Time until which the pager does not try to take pages out of the program (monotonic ns).
     rest_until_ns: u64,
     peak: Peak,
 }
 
-/// Decision about a page that has been active for longest.
+/// Decision about the page that has been active for longest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     Goes,
-    /// Cannot be taken now, and counts as new again: it is not tried again at once, and does not make this process
-    /// the one with the oldest page, which makes room for all.
+    /// The page cannot be taken out of the program now, and counts as newly active. Therefore it is not tried again at once, and does not
+    /// make this process the one with the oldest page, which has to make room for the whole run.
     Stays,
-    /// The caller stops tracking it.
+    /// The caller stops tracking the page.
     Untracked,
 }
 
-/// Pages to be taken together, lowest address first.
+/// Pages to be taken out of the program together, lowest address first.
 pub(crate) struct Batch {
     ids: [Id; BATCH],
     len: usize,
 }
 
-/// Page that is about to leave, and whether its remote copy is outdated.
+/// A page that is about to become remote, and whether its remote copy is outdated.
 pub(crate) struct Leaving {
     pub(crate) id: Id,
     pub(crate) changed: bool,
@@ -96,7 +98,7 @@ impl Deref for Batch {
 }
 
 impl Residency {
-    /// Makes empty books, which are shown to other processes in `slot`.
+    /// Makes the bookkeeping of a process without pages. Its counts are shown to other processes in `slot`.
     pub(crate) fn new(control: &'static ControlHead, slot: &'static ProcessSlot) -> Residency {
         Residency {
             table: PageTable::new(),
@@ -120,12 +122,12 @@ impl Residency {
         id
     }
 
-    /// Returns how many pages from `address` on, up to `most`, are not tracked; the first is not.
+    /// Returns how many successive pages from `address` on, up to `most`, are not tracked. The first one must not be tracked.
     pub(crate) fn untracked(&self, address: usize, most: usize) -> usize {
         1 + (1..most).take_while(|n| self.table.find(address + n * PAGE).is_none()).count()
     }
 
-    /// Tracks pages of registered memory that a first touch was given.
+    /// Tracks pages of registered memory that the program received for a first touch.
     pub(crate) fn track_new(&mut self, address: usize, pages: usize, now_ns: u64) {
         for n in 0..pages {
             let id = self.track(address + n * PAGE);
@@ -136,8 +138,7 @@ impl Residency {
         count(&self.control.counts.first_touches, pages as u64);
     }
 
-    /// Tracks the pages of `[start, end)` that are present, not tracked yet, and wanted. Returns whether there
-    /// were any.
+    /// Tracks the pages of `[start, end)` that are present, not tracked yet, and accepted by `is_wanted`. Returns whether there were any.
     pub(crate) fn track_present(
         &mut self,
         memory: &Memory,
@@ -164,7 +165,7 @@ impl Residency {
         found
     }
 
-    /// Tracks a page by another record, which is where the old one was: in the same state, and as dirty.
+    /// Tracks the page of an old record by a new record at the same address, in the same state and with the same dirty flag.
     pub(crate) fn track_again(&mut self, old: &Record) -> Id {
         let id = self.track(old.address);
         let fresh = self.table.get_mut(id);
@@ -173,7 +174,7 @@ impl Residency {
         id
     }
 
-    /// Notes that a page is in the program, from now on or again.
+    /// Notes that a page is in the program, either newly or again.
     pub(crate) fn activate(&mut self, id: Id, write: bool, now_ns: u64) {
         let was_away = matches!(self.table.get(id).state, State::Remote | State::Fetching);
         self.local += was_away as u64;
@@ -183,12 +184,12 @@ impl Residency {
         record.dirty |= write;
     }
 
-    /// Keeps an active page that cannot be taken now; see [`Fate::Stays`].
+    /// Keeps an active page in the program because it cannot be taken out now; see [`Fate::Stays`].
     pub(crate) fn keep(&mut self, id: Id) {
         self.activate(id, false, now_ns());
     }
 
-    /// Notes that a remote page never left: it is inactive again.
+    /// Notes that a page recorded as remote never left: it is inactive again.
     pub(crate) fn stayed(&mut self, id: Id) {
         self.table.set_state(id, State::Inactive);
         self.local += 1;
@@ -201,9 +202,9 @@ impl Residency {
         }
     }
 
-    /// Returns the number of pages to take now, to bring the run back under its limit. The process that holds the
-    /// oldest page makes room for all, so that an idle process does not keep a busy one from memory. It may need
-    /// a moment to notice: a small excess is left to it alone.
+    /// Returns the number of pages to evict now, so that the run gets back under its limit. The process with the oldest page makes room for
+    /// the whole run, so that an idle process does not withhold memory from a busy one. Because that process may need a moment to notice,
+    /// the other processes ignore a small excess.
     pub(crate) fn excess(&self) -> usize {
         let limit = self.limit();
         let total = self.local + self.others;
@@ -213,28 +214,28 @@ impl Residency {
         (total - limit + SLACK).min(MOST_AT_ONCE) as usize
     }
 
-    /// Returns whether taking pages is not to be tried now.
+    /// Returns whether the pager must not try to take pages out of the program at this time.
     pub(crate) fn rests(&self, now_ns: u64) -> bool {
         now_ns < self.rest_until_ns
     }
 
-    /// Returns whether fewer pages are inactive than should be: more have to be taken from the program.
+    /// Returns whether the inactive list is shorter than it should be, so that more pages have to be taken out of the program.
     pub(crate) fn lacks_inactive(&self) -> bool {
         self.table.len(PageList::Inactive) < (self.local as usize / INACTIVE_PART).max(BATCH)
     }
 
-    /// Returns whether so many local pages have come since the last scan, and are not tracked, that what is tracked
-    /// would be taken in their place.
+    /// Returns whether many local pages have come since the last scan that are not tracked. Without a new scan, tracked pages would be
+    /// evicted in their place.
     pub(crate) fn lacks_scan(&self) -> bool {
         self.untracked_pages() > self.hidden + (self.local / HIDDEN_PART).max(BATCH as u64)
     }
 
-    /// Returns whether any local page has come since the last scan, and is not tracked: it would never be taken.
+    /// Returns whether any untracked local page has come since the last scan. Without a new scan, it would never be evicted.
     pub(crate) fn has_unseen(&self) -> bool {
         self.untracked_pages() > self.hidden
     }
 
-    /// Notes that all pages are tracked that a scan can find.
+    /// Notes that all pages that a scan can find are tracked now.
     pub(crate) fn scanned(&mut self) {
         self.hidden = self.untracked_pages();
     }
@@ -246,12 +247,12 @@ impl Residency {
         self.local.saturating_sub(tracked.iter().sum::<usize>() as u64)
     }
 
-    /// Returns the page that leaves next.
+    /// Returns the page that becomes remote next: the oldest inactive one.
     pub(crate) fn next_victim(&self) -> Option<Id> {
         self.table.oldest(PageList::Inactive)
     }
 
-    /// Chooses pages to take from the program: the oldest active ones, of which it looks at `most`.
+    /// Chooses pages to take out of the program: the oldest active ones for which `fate` agrees. Looks at no more than `most` pages.
     pub(crate) fn choose(&mut self, most: usize, mut fate: impl FnMut(Id, &Record) -> Fate) -> Batch {
         let mut batch = Batch { ids: [0; BATCH], len: 0 };
         let mut next = self.table.oldest(PageList::Active);
@@ -271,14 +272,14 @@ impl Residency {
         batch
     }
 
-    /// Returns how many of the first records are neighbours, in the program and in the arena.
+    /// Returns how many of the first records are neighbours, both in the program and in the arena.
     pub(crate) fn run_length(&self, records: &[Id]) -> usize {
         let address = |id| self.table.get(id).address;
         let follows = |pair: &[Id]| pair[1] == pair[0] + 1 && address(pair[1]) == address(pair[0]) + PAGE;
         1 + records.windows(2).take_while(|pair| follows(pair)).count()
     }
 
-    /// Notes that pages are in their slots, and not in the program any more.
+    /// Notes that pages have moved from the program to their slots.
     pub(crate) fn taken(&mut self, run: &[Id]) {
         for id in run {
             self.table.get_mut(*id).sure = true;
@@ -286,14 +287,14 @@ impl Residency {
         }
     }
 
-    /// Compares an inactive page, which is in its slot, with its remote copy.
+    /// Compares the contents of an inactive page, which are in its slot, with the remote copy.
     pub(crate) fn leaving(&self, id: Id) -> Leaving {
         let record = self.table.get(id);
         let hash = hash_of(den::slot(id));
         Leaving { id, changed: record.dirty || hash != record.hash, hash }
     }
 
-    /// Makes an inactive page remote: from now on only the link brings it back.
+    /// Makes an inactive page remote: from now on, only a fetch over the link brings it back.
     pub(crate) fn left(&mut self, leaving: Leaving, transfers: &mut Transfers, now_ns: u64) {
         let record = self.table.get_mut(leaving.id);
         if leaving.changed {
@@ -304,9 +305,10 @@ impl Residency {
         self.local = self.local.saturating_sub(1);
     }
 
-    /// Notes that a page is shared since a fork, and cannot be taken. Most children are gone in a moment, and then it
-    /// becomes private again at no cost: taking rests. Returns what is to be copied otherwise: the page and those
-    /// that follow it in the program. (Without a rest here, pages in use are taken instead of shared ones.)
+    /// Notes that a page is shared since a fork and cannot be taken out of the program. Most children end soon, and then the page becomes
+    /// private again at no cost. Therefore the pager stops taking pages for a while; without this rest, it would take pages in use instead
+    /// of shared ones. If the fork was at least `PATIENCE_NS` ago, returns the range to copy: the page and the pages that follow it in the
+    /// program.
     pub(crate) fn shared(&mut self, id: Id, forked_ns: u64) -> Option<(usize, usize)> {
         let now = now_ns();
         self.rest_until_ns = now + PATIENCE_NS / 16;
@@ -322,7 +324,7 @@ impl Residency {
         Some((start, (1 + pages) * PAGE))
     }
 
-    /// Returns all pages with contents outside the program, lowest address first: a fork brings them back.
+    /// Returns all pages with contents outside the program, lowest address first, because a fork brings them back.
     pub(crate) fn thawing(&self) -> Vec<Id> {
         let mut away: Vec<Id> = self.table.away().collect();
         away.sort_unstable_by_key(|id| self.table.get(*id).address);
@@ -330,13 +332,14 @@ impl Residency {
         away
     }
 
-    /// Returns the number of pages that are in their slots, as far as contents stay there, and not local.
+    /// Returns the number of pages that are not local although their contents are in their slots, for a pager whose remote contents stay
+    /// there.
     pub(crate) fn remote_in_slots(&self) -> usize {
         self.table.remote() + self.table.fetching()
     }
 
-    /// Compares the books with the kernel's count of anonymous pages, of which `not_its_own` do not count as local,
-    /// and exchanges counts with the run's other processes.
+    /// Updates the bookkeeping from the kernel's count of anonymous pages, `not_its_own` of which do not count as local, and exchanges
+    /// counts with the run's other processes.
     pub(crate) fn sync(&mut self, anonymous: Option<u64>, not_its_own: u64) {
         if let Some(anonymous) = anonymous {
             self.local = anonymous.saturating_sub(not_its_own);
@@ -354,17 +357,18 @@ impl Residency {
         self.peak.note(self.control, self.slot, self.local + self.others, now_ns());
     }
 
-    /// Returns whether the run has more local pages than it may.
+    /// Returns whether the run has more local pages than its limit allows.
     pub(crate) fn is_over(&self) -> bool {
         self.local + self.others > self.limit()
     }
 
-    /// Returns whether the run has so many more local pages than it may that making room does not explain it.
+    /// Returns whether the run exceeds its limit by more pages than the time for making room can explain.
     pub(crate) fn is_far_over(&self) -> bool {
         self.local + self.others > self.limit() + self.limit() / 8 + 2 * SLACK
     }
 
-    /// Returns the time in ns until the next tick: until then the program can touch half of what is left at most.
+    /// Returns the time in ns until the next tick. The time is so short that the program can touch at most half of the remaining room
+    /// meanwhile.
     pub(crate) fn pause_ns(&self) -> u64 {
         let room = self.limit().saturating_sub(self.local + self.others);
         (room / 2 * FASTEST_TOUCH_NS).clamp(SHORTEST_TICK_NS, LONGEST_TICK_NS)
@@ -375,7 +379,7 @@ impl Residency {
     }
 }
 
-/// Returns the hash of the page at `at`, which must be present and ours. Two contents collide with a probability
+/// Returns the hash of the page at `at`, which must be present and belong to the pager. Two different contents collide with a probability
 /// of 2^-64.
 fn hash_of(at: usize) -> u64 {
     // SAFETY: a populated slot of the arena, which only this thread touches.
@@ -389,7 +393,7 @@ mod tests {
     const LIMIT: u64 = 100;
     const START: usize = 0x7000_0000_0000;
 
-    /// Makes the books of two processes of one run.
+    /// Makes the bookkeeping of two processes of one run.
     fn run() -> (&'static ControlHead, [Residency; 2]) {
         den::reserve().unwrap();
         // SAFETY: all fields are atomics, for which zero is valid.

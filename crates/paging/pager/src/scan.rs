@@ -1,4 +1,4 @@
-//! Scans for memory that can be remote: when, and where.
+//! Scans for memory that can be remote: when the pager scans, and where.
 
 use crate::control::{ControlHead, count};
 use crate::maps::Area;
@@ -6,14 +6,14 @@ use crate::memory::Memory;
 use crate::sys::now_ns;
 use alloc::vec::Vec;
 
-/// Least time in ns between two scans while the process is over the limit.
+/// Minimum time in ns between two scans while the process is over the limit.
 const PAUSE_NS: u64 = 1_000_000;
-/// Inverse share of the time for scans that can wait: one in a hundred.
+/// Inverse of the share of time that scans may take if they are not urgent: one in a hundred.
 const SPARE_PART: u64 = 100;
-/// Number of scans after which one looks everywhere.
+/// One in this number of scans covers all memory.
 const EVERYWHERE: u64 = 8;
 
-/// Memory that the last scan found, and the time of the next.
+/// Memory that the last scan found, and the time of the next scan.
 #[derive(Default)]
 pub(crate) struct Scan {
     pub(crate) areas: Vec<Area>,
@@ -26,7 +26,7 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
-    /// Begins a scan: reads the areas. Returns false if the last one was just now, or there is nothing to read.
+    /// Begins a scan and reads the areas. Returns false if the last scan was just now, or if the areas cannot be read.
     pub(crate) fn begin(&mut self, memory: &Memory, control: &ControlHead) -> bool {
         self.begun_ns = now_ns();
         if self.begun_ns < self.next_ns {
@@ -41,7 +41,7 @@ impl Scan {
         is_read
     }
 
-    /// Ends a scan: the next comes after a pause that is long beside it.
+    /// Ends a scan. The next scan follows after a pause that is long compared with the duration of this one.
     pub(crate) fn end(&mut self) {
         let now = now_ns();
         let took = now - self.begun_ns;
@@ -49,17 +49,17 @@ impl Scan {
         self.spare_ns = now + PAUSE_NS.max(SPARE_PART * took);
     }
 
-    /// Returns whether the last scan is so long ago that another costs little.
+    /// Returns whether the last scan was so long ago that another one costs little.
     pub(crate) fn is_spare(&self, now_ns: u64) -> bool {
         now_ns >= self.spare_ns
     }
 
-    /// Returns whether this scan looks where nothing new is expected, too.
+    /// Returns whether this scan also covers memory where no new pages are expected.
     pub(crate) fn looks_everywhere(&self) -> bool {
         self.scans.is_multiple_of(EVERYWHERE)
     }
 
-    /// Reads the areas again, and returns the one that `address` is in.
+    /// Reads the areas again, and returns the area that contains `address`.
     pub(crate) fn area_at(&mut self, memory: &Memory, address: usize) -> Option<Area> {
         if !self.read_areas(memory) {
             return None;

@@ -1,7 +1,7 @@
 //! Capture: every remote transfer becomes a record in a file, at the cost of a few stores.
 //!
-//! The file is mapped shared and written in place, so the records survive however the process ends. `unrack`
-//! reads the files of all processes after the run; an all-zero record marks the end.
+//! The file is mapped shared and written in place, so that the records survive however the process ends. `unrack` reads the files of all
+//! processes after the run; an all-zero record marks the end of a file.
 
 use core::ffi::CStr;
 use rustix::fd::OwnedFd;
@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// One transfer. `kind` is never 0 in a written record.
+/// Record of one transfer. `kind` is never 0 in a written record.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SpooledTransfer {
@@ -41,37 +41,38 @@ pub struct Spool {
     windows: usize,
 }
 
-// SAFETY: the window is a mapping that only this value uses, whichever thread has it.
+// SAFETY: the window is a mapping that only this value uses, whichever thread owns the value.
 unsafe impl Send for Spool {}
 
 impl Spool {
-    /// Creates the file.
+    /// Creates the capture file, or empties an existing one.
     ///
     /// # Errors
-    /// The kernel's reason not to create or empty the file.
+    /// The kernel's error if the file cannot be created or emptied.
     pub fn create(path: &CStr) -> Result<Spool, Errno> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o600))?;
         Ok(Spool { file, window: core::ptr::null_mut(), used: WINDOW_RECORDS, windows: 0 })
     }
 
-    /// Replaces the descriptor by one that `f` makes from it.
+    /// Replaces the descriptor of the capture file with one that `f` makes from it.
     ///
     /// # Errors
-    /// The error of `f`; the file is closed then, unless `f` kept it.
+    /// The error of `f`; the file is then closed, unless `f` kept it.
     pub fn with_descriptor(self, f: impl FnOnce(OwnedFd) -> Result<OwnedFd, Errno>) -> Result<Spool, Errno> {
         Ok(Spool { file: f(self.file)?, ..self })
     }
 
-    /// Appends a record.
+    /// Appends a record to the capture file.
     ///
     /// # Errors
-    /// If the file cannot grow (`ENOSPC`). Room on disk is allocated before it is written.
+    /// The kernel's error if the file cannot grow (`ENOSPC`). Room on disk is allocated before the records are written, so that a write to
+    /// the mapping cannot fail.
     pub fn push(&mut self, transfer: SpooledTransfer) -> Result<(), Errno> {
         if self.used == WINDOW_RECORDS {
             self.next_window()?;
         }
-        // SAFETY: `window` has WINDOW_RECORDS records, of which `used` are written.
+        // SAFETY: `window` has WINDOW_RECORDS records, and `used` of them are written.
         unsafe { self.window.add(self.used).write(transfer) };
         self.used += 1;
         Ok(())
@@ -81,7 +82,7 @@ impl Spool {
         let offset = (self.windows * WINDOW_BYTES) as u64;
         rustix::fs::fallocate(&self.file, rustix::fs::FallocateFlags::empty(), offset, WINDOW_BYTES as u64)?;
         let (read_write, shared) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: a new mapping of our own file; the old window is not used again.
+        // SAFETY: a new mapping of this file; the old window is not used again.
         unsafe {
             let new = rustix::mm::mmap(
                 core::ptr::null_mut(),

@@ -1,11 +1,11 @@
-//! First touches of successive pages: a thread that goes on where it was gets several pages at once.
+//! First touches of successive pages: a thread that touches new pages in sequence gets several pages at once.
 
 use crate::sys::PAGE;
 
-/// Most pages to give at once.
+/// Maximum number of pages to provide at once.
 pub(crate) const MOST_AHEAD: usize = 16;
 
-/// Pages that a thread was given last for a first touch.
+/// Pages that a thread received last for a first touch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Stride {
     end: usize,
@@ -13,13 +13,13 @@ pub(crate) struct Stride {
 }
 
 impl Stride {
-    /// Makes the stride of a thread that was given `pages` new pages from `address` on.
+    /// Makes the stride of a thread that received `pages` new pages from `address` on.
     pub(crate) fn new(address: usize, pages: usize) -> Stride {
         Stride { end: address + pages * PAGE, pages }
     }
 
-    /// Returns how many new pages to give for a first touch at `address`: twice as many each time the thread
-    /// continues where it was.
+    /// Returns how many new pages to provide for a first touch at `address`. The number doubles each time that the thread continues at the
+    /// end of its last pages; otherwise it is 1.
     pub(crate) fn pages_ahead(self, address: usize) -> usize {
         if address == self.end { (2 * self.pages).clamp(1, MOST_AHEAD) } else { 1 }
     }

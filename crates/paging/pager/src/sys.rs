@@ -1,8 +1,7 @@
 //! Raw system calls.
 //!
-//! The pager thread shares the thread pointer of the thread that made it, so nothing on it may touch thread-local
-//! storage: not `errno`, not the C library's allocator. Everything here is `rustix` with its own system-call
-//! instructions, or an `ioctl` built on that.
+//! The pager's thread shares the thread pointer of the thread that made it. Therefore it must not touch thread-local storage: neither
+//! `errno` nor the C library's allocator. This module uses only `rustix` with its own system-call instructions, and `ioctl`s built on them.
 //!
 //! # References
 //! `userfaultfd(2)`, `ioctl_userfaultfd(2)`.
@@ -18,8 +17,8 @@ pub use unrack_basis::PAGE;
 /// An `ioctl` that reads and writes one plain struct.
 struct Exchange<'a, const OPCODE: u32, T>(&'a mut T);
 
-// SAFETY: each use names the opcode that the kernel defines for exactly this `#[repr(C)]` struct, and the
-// kernel writes nothing outside it.
+// SAFETY: each use names the opcode that the kernel defines for exactly this `#[repr(C)]` struct, and the kernel writes no memory outside
+// of the struct.
 unsafe impl<const OPCODE: u32, T> rustix::ioctl::Ioctl for Exchange<'_, OPCODE, T> {
     type Output = rustix::ioctl::IoctlOutput;
     const IS_MUTATING: bool = true;
@@ -37,7 +36,7 @@ unsafe impl<const OPCODE: u32, T> rustix::ioctl::Ioctl for Exchange<'_, OPCODE, 
     }
 }
 
-/// Makes an `ioctl` with a struct, both of one number of the kernel's.
+/// Makes an `ioctl` with a struct. The caller must pair the opcode with the struct that the kernel expects for it.
 pub(crate) fn exchange<const OPCODE: u32, T>(fd: BorrowedFd, value: &mut T) -> Result<i32, Errno> {
     // SAFETY: see `Exchange`; callers pair opcode and struct.
     unsafe { rustix::ioctl::ioctl(fd, Exchange::<OPCODE, T>(value)) }
@@ -74,7 +73,7 @@ struct UffdRegister {
     ioctls: u64,
 }
 
-/// Argument of copy and move: `struct uffdio_copy` and `struct uffdio_move` have the same shape.
+/// Argument of copy and move: `struct uffdio_copy` and `struct uffdio_move` have the same layout.
 #[repr(C)]
 struct UffdTransfer {
     dst: u64,
@@ -91,24 +90,24 @@ struct UffdZeropage {
     done: i64,
 }
 
-/// Reports of forks, each with a userfaultfd of the child. It takes `CAP_SYS_PTRACE` to ask for them.
+/// Feature: reports of forks, each with a userfaultfd of the child. A process needs `CAP_SYS_PTRACE` to request it.
 pub const FEATURE_EVENT_FORK: u64 = 1 << 1;
-/// Reports of `mremap`.
+/// Feature: reports of `mremap`.
 pub const FEATURE_EVENT_REMAP: u64 = 1 << 2;
-/// Reports of `madvise` that drops contents.
+/// Feature: reports of `madvise` calls that drop contents.
 pub const FEATURE_EVENT_REMOVE: u64 = 1 << 3;
-/// Reports of `munmap`.
+/// Feature: reports of `munmap`.
 pub const FEATURE_EVENT_UNMAP: u64 = 1 << 6;
-/// Faults raise `SIGBUS` instead of waiting.
+/// Feature: faults raise `SIGBUS` instead of waiting.
 pub const FEATURE_SIGBUS: u64 = 1 << 7;
-/// Faults carry the thread's id.
+/// Feature: reports of faults include the thread's id.
 pub const FEATURE_THREAD_ID: u64 = 1 << 8;
-/// Feature of `UFFDIO_MOVE` (Linux 6.8).
+/// Feature: `UFFDIO_MOVE` (Linux 6.8).
 pub const FEATURE_MOVE: u64 = 1 << 16;
 
 const MODE_DONTWAKE: u64 = 1;
 
-/// Sixth argument of our calls of `userfaultfd`, which the kernel does not read: a filter of system calls knows by it
+/// Sixth argument of the pager's calls of `userfaultfd`, which the kernel does not read. By this value, a system call filter recognizes
 /// that the program did not make the call.
 pub const OURS: usize = 0x756e_7261_636b;
 
@@ -121,9 +120,9 @@ pub enum Event {
     Remap { from: usize, to: usize, len: usize },
     /// `madvise(MADV_DONTNEED | MADV_FREE | …)`: the contents are about to be dropped.
     Remove { start: usize, end: usize },
-    /// `munmap`, or a mapping put over this one: the contents are gone.
+    /// `munmap`, or a mapping that replaces this one: the contents are gone.
     Unmap { start: usize, end: usize },
-    /// A fork. What is missing here is missing in the child; whoever has this descriptor can put it there.
+    /// A fork. Pages that are missing in the parent are missing in the child as well; the holder of this descriptor can fill them there.
     Fork { uffd: c_int },
 }
 
@@ -144,13 +143,13 @@ impl Uffd {
     /// Opens a userfaultfd that also serves faults taken inside system calls.
     ///
     /// # Errors
-    /// `EPERM`: not root, `vm.unprivileged_userfaultfd` is 0 and `/dev/userfaultfd` is not accessible.
-    /// `EINVAL`: this kernel lacks one of `features`.
+    /// `EPERM`: not root, `vm.unprivileged_userfaultfd` is 0 and `/dev/userfaultfd` is not accessible. `EINVAL`: this kernel lacks one of
+    /// `features`.
     pub fn open(features: u64) -> Result<Uffd, Errno> {
         Uffd::open_through(features, None)
     }
 
-    /// Opens a userfaultfd as [`Uffd::open`] does, if need be through this device, which was opened before.
+    /// Opens a userfaultfd like [`Uffd::open`], if necessary through this device, which was opened before.
     pub(crate) fn open_through(features: u64, device: Option<&OwnedFd>) -> Result<Uffd, Errno> {
         let uffd = match (Uffd::create(), device) {
             (Err(Errno::PERM), Some(device)) => create_through(device)?,
@@ -161,9 +160,9 @@ impl Uffd {
         Ok(uffd)
     }
 
-    /// Makes a userfaultfd that can be used once features were asked for ([`Uffd::enable`]).
+    /// Makes a userfaultfd, which can be used after its features were requested ([`Uffd::enable`]).
     pub(crate) fn create() -> Result<Uffd, Errno> {
-        // SAFETY: makes a new descriptor; registering memory with it is what needs care.
+        // SAFETY: makes a new descriptor; only the registration of memory with it can do harm.
         match unsafe { call(libc::SYS_userfaultfd, [UFFD_FLAGS as usize, 0, 0, 0, 0, OURS]) } {
             // SAFETY: the kernel just made this descriptor for us.
             fd @ 0.. => Ok(Uffd(unsafe { OwnedFd::from_raw_fd(fd as i32) })),
@@ -171,24 +170,24 @@ impl Uffd {
         }
     }
 
-    /// Asks for features, as whoever has the descriptor may: once.
+    /// Requests features of the userfaultfd. Any process that has the descriptor may do so, but only once.
     ///
     /// # Errors
-    /// `EINVAL`: this kernel lacks one of them, or they were asked for before; `EPERM`: the caller may not ask for them.
+    /// `EINVAL`: this kernel lacks one of the features, or features were requested before; `EPERM`: the caller may not request them.
     pub fn enable(&self, features: u64) -> Result<(), Errno> {
         let mut api = UffdApi { api: 0xAA, features, ioctls: 0 };
         exchange::<{ read_write::<UffdApi>(0xAA, 0x3F) }, _>(self.fd(), &mut api).map(drop)
     }
 
-    /// Replaces the descriptor by one that `f` makes from it.
+    /// Replaces the descriptor with one that `f` makes from it.
     ///
     /// # Errors
-    /// The error of `f`; the userfaultfd is closed then, unless `f` kept it.
+    /// The error of `f`; the userfaultfd is then closed, unless `f` kept it.
     pub fn with_descriptor(self, f: impl FnOnce(OwnedFd) -> Result<OwnedFd, Errno>) -> Result<Uffd, Errno> {
         f(self.0).map(Uffd)
     }
 
-    /// Returns the descriptor, and leaves it to the caller.
+    /// Returns the descriptor, whose owner is now the caller.
     pub(crate) fn into_descriptor(self) -> OwnedFd {
         self.0
     }
@@ -198,40 +197,40 @@ impl Uffd {
         self.0.as_fd()
     }
 
-    /// Registers `[start, start+len)`: from now on, a thread that touches a missing page there waits for us.
+    /// Registers `[start, start+len)`: from now on, a thread that touches a missing page in this range waits for the pager.
     ///
     /// # Errors
-    /// `EINVAL` if the range is not of whole pages, or holds memory that cannot be registered; `EBUSY` if another
-    /// userfaultfd has it; `ENOMEM` if the process is ending or the kernel has no memory.
+    /// `EINVAL` if the range does not consist of whole pages, or contains memory that cannot be registered; `EBUSY` if it is registered
+    /// with another userfaultfd; `ENOMEM` if the process is ending or the kernel has no memory.
     pub fn register(&self, start: usize, len: usize) -> Result<(), Errno> {
         let range = UffdRange { start: start as u64, len: len as u64 };
         let mut register = UffdRegister { range, mode: 1, ioctls: 0 };
         exchange::<{ read_write::<UffdRegister>(0xAA, 0x00) }, _>(self.fd(), &mut register).map(drop)
     }
 
-    /// Ends [`Uffd::register`]: from now on, the kernel handles missing pages.
+    /// Undoes [`Uffd::register`]: from now on, the kernel handles missing pages in this range.
     ///
     /// # Errors
-    /// `EINVAL` if the range is not of whole pages, or holds memory that cannot be registered; `ENOMEM` if the process
-    /// is ending or the kernel has no memory.
+    /// `EINVAL` if the range does not consist of whole pages, or contains memory that cannot be registered; `ENOMEM` if the process is
+    /// ending or the kernel has no memory.
     pub fn unregister(&self, start: usize, len: usize) -> Result<(), Errno> {
         let mut range = UffdRange { start: start as u64, len: len as u64 };
         exchange::<{ read_only::<UffdRange>(0xAA, 0x01) }, _>(self.fd(), &mut range).map(drop)
     }
 
-    /// Moves pages without copying. Returns the bytes that the kernel reports as moved and why it stopped early,
-    /// if it did; [`crate::moves`] corrects these.
+    /// Moves pages without copying. Returns the number of bytes that the kernel reports as moved, and the error if the kernel stopped
+    /// early. [`crate::moves`] corrects the number, which may be wrong.
     pub fn move_pages(&self, dst: usize, src: usize, len: usize, wake: bool) -> (usize, Result<(), Errno>) {
         self.transfer::<{ read_write::<UffdTransfer>(0xAA, 0x05) }>(dst, src, len, wake)
     }
 
-    /// Fills missing pages with a copy of `src`. Returns the bytes filled and why it stopped early, if it did.
+    /// Fills missing pages with a copy of `src`. Returns the number of bytes filled, and the error if the kernel stopped early.
     pub fn copy(&self, dst: usize, src: usize, len: usize) -> (usize, Result<(), Errno>) {
         self.transfer::<{ read_write::<UffdTransfer>(0xAA, 0x03) }>(dst, src, len, true)
     }
 
-    /// Probes whether this page, right now, is missing in memory that is registered with us: if it was, it is the zero
-    /// page from now on.
+    /// Checks whether this page is currently missing in memory that is registered with this userfaultfd. If it is missing, the check maps
+    /// the zero page there.
     ///
     /// # Errors
     /// `EEXIST` if the page is present, `ENOENT` if its memory is not registered.
@@ -255,23 +254,24 @@ impl Uffd {
         (if result.is_ok() { len } else { done.min(len) }, result)
     }
 
-    /// Returns whether the address space is changing: nothing is moved or filled until the change was read.
+    /// Returns whether the address space is changing. Until the pager has read the event of the change, the kernel neither moves nor fills
+    /// pages.
     pub(crate) fn is_changing(&self) -> bool {
-        // Refused before its argument is looked at, which names no page.
+        // The kernel refuses the call because of a change before it checks the argument; 0 is not the address of a page.
         self.probe(0) == Err(Errno::AGAIN)
     }
 
     /// Wakes threads that wait for this page, so that they try again.
     pub fn wake(&self, page: usize) {
         let mut range = UffdRange { start: page as u64, len: PAGE as u64 };
-        // A wake fails only on a bad range, which a page of this process is not.
+        // A wakeup fails only for an invalid range, and a page of this process is a valid one.
         let _ = exchange::<{ read_only::<UffdRange>(0xAA, 0x02) }, _>(self.fd(), &mut range);
     }
 
-    /// Appends the events that can be read to `events`; it is no error if there are none.
+    /// Appends the events that can be read to `events`; if there are none, this is not an error.
     ///
     /// # Errors
-    /// The kernel's reason not to hand over events, unless there are none or a signal came.
+    /// The kernel's error if events cannot be read. The absence of events and an interruption by a signal are not errors.
     pub fn read(&self, events: &mut Vec<Event>) -> Result<(), Errno> {
         let mut raw = [RawMessage { event: 0, _reserved: [0; 7], words: [0; 3] }; 16];
         // SAFETY: any bytes are valid for `RawMessage`, which has no padding.
@@ -308,10 +308,10 @@ impl RawMessage {
     }
 }
 
-/// Opens the device that grants userfaultfds by file permission (Linux 6.1).
+/// Opens the device that provides userfaultfds according to its file permissions (Linux 6.1).
 ///
 /// # Errors
-/// `EPERM` if there is none, or not for this user.
+/// `EPERM` if the device does not exist, or this user may not open it.
 pub fn open_device() -> Result<OwnedFd, Errno> {
     use rustix::fs::{Mode, OFlags};
     rustix::fs::open(DEVICE, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(|_| Errno::PERM)
@@ -319,7 +319,7 @@ pub fn open_device() -> Result<OwnedFd, Errno> {
 
 const DEVICE: &core::ffi::CStr = c"/dev/userfaultfd";
 
-/// Makes a userfaultfd through this device, as [`Uffd::create`] does.
+/// Makes a userfaultfd through this device, in the state in which [`Uffd::create`] makes one.
 pub(crate) fn create_through(device: &OwnedFd) -> Result<Uffd, Errno> {
     struct New(u32);
     // SAFETY: USERFAULTFD_IOC_NEW takes the flags by value and returns a new descriptor.
@@ -344,17 +344,17 @@ pub(crate) fn create_through(device: &OwnedFd) -> Result<Uffd, Errno> {
     unsafe { rustix::ioctl::ioctl(device, New(UFFD_FLAGS as u32)) }.map(Uffd)
 }
 
-/// Returns a time in ns as the kernel takes it.
+/// Converts a time in ns to the kernel's structure.
 pub fn timespec(ns: u64) -> Timespec {
     Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
 }
 
-/// Returns the monotonic time in nanoseconds, on the same clock in all processes of a run.
+/// Returns the monotonic time in nanoseconds; all processes of a run use the same clock.
 pub fn now_ns() -> u64 {
     ns(rustix::time::clock_gettime(rustix::time::ClockId::Monotonic))
 }
 
-/// Returns the time in nanoseconds for which the calling thread has had a processor.
+/// Returns the processor time of the calling thread in nanoseconds.
 pub fn used_ns() -> u64 {
     ns(rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime))
 }
@@ -363,7 +363,7 @@ fn ns(time: Timespec) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Returns the number of resident pages that are not file-backed or shared, from `/proc/self/statm`.
+/// Returns the number of resident pages that are neither file-backed nor shared, from `/proc/self/statm`.
 pub fn anonymous_pages(statm: BorrowedFd) -> Option<u64> {
     let mut text = [0u8; 128];
     let len = rustix::io::pread(statm, &mut text, 0).ok()?;
@@ -379,13 +379,13 @@ pub fn decimal(text: &[u8]) -> Option<u64> {
     (digits > 0).then(|| text[..digits].iter().fold(0, number))
 }
 
-/// Lets memory be of small pages only, in this process and those it starts: pages are moved in and out one by one.
+/// Disables transparent huge pages in this process and in those that it starts, because the pager moves pages one by one.
 pub fn refuse_huge_pages() {
-    // A kernel without huge pages needs none of this.
+    // The call fails on a kernel without huge pages, where it is not needed.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
-/// Closes all descriptors of the calling thread's table but these, of which negative ones are none.
+/// Closes all descriptors of the calling thread's table except those in `kept`. Negative numbers in `kept` are ignored.
 pub fn close_all_files_but(kept: &mut [c_int]) {
     kept.sort_unstable();
     let mut first = 0;
@@ -398,7 +398,7 @@ pub fn close_all_files_but(kept: &mut [c_int]) {
     }
 }
 
-/// Blocks the signals of `mask`, and no others, in the calling thread: signal n is bit n - 1. Returns the mask before.
+/// Blocks the signals of `mask`, and no others, in the calling thread: signal n is bit n - 1. Returns the previous mask.
 pub(crate) fn set_signal_mask(mask: u64) -> u64 {
     let mut before = 0u64;
     let (set, old) = ((&raw const mask).addr(), (&raw mut before).addr());
@@ -407,7 +407,7 @@ pub(crate) fn set_signal_mask(mask: u64) -> u64 {
     before
 }
 
-/// Ends all threads of this process; runs nothing of the program's or the C library's.
+/// Ends all threads of this process at once. No exit handler of the program or the C library runs.
 pub fn exit(status: u8) -> ! {
     loop {
         // SAFETY: does not return.
@@ -415,21 +415,21 @@ pub fn exit(status: u8) -> ! {
     }
 }
 
-/// Makes a system call by an instruction of our own: the C library's `syscall` may be intercepted, by ourselves too.
-/// Returns the result as the kernel gives it: an error is a small negative number.
+/// Makes a system call with an instruction of this crate, because the C library's `syscall` may be intercepted, even by the pager itself.
+/// Returns the kernel's raw result, in which an error is a small negative number.
 ///
 /// # Safety
-/// The call must not harm memory that is used.
+/// The call must not harm memory that is in use.
 pub(crate) unsafe fn call(number: libc::c_long, [a, b, c, d, e, f]: [usize; 6]) -> isize {
     let result;
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: as the caller says; the kernel keeps all registers but these.
+    // SAFETY: the caller guarantees that the call does no harm; the kernel keeps all registers but these.
     unsafe {
         core::arch::asm!("syscall", inlateout("rax") number => result, in("rdi") a, in("rsi") b, in("rdx") c,
             in("r10") d, in("r8") e, in("r9") f, out("rcx") _, out("r11") _, options(nostack));
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: as the caller says; the kernel keeps all registers but these.
+    // SAFETY: the caller guarantees that the call does no harm; the kernel keeps all registers but these.
     unsafe {
         core::arch::asm!("svc 0", in("x8") number, inlateout("x0") a => result, in("x1") b, in("x2") c, in("x3") d,
             in("x4") e, in("x5") f, options(nostack));
@@ -437,10 +437,10 @@ pub(crate) unsafe fn call(number: libc::c_long, [a, b, c, d, e, f]: [usize; 6]) 
     result
 }
 
-/// Makes a thread that runs `main` with its argument on this stack. Returns its number, or an error as [`call`] does.
+/// Makes a thread that runs `main` with its argument on this stack. Returns the thread's number, or an error in the same form as [`call`].
 ///
 /// # Safety
-/// The flags share this memory (`CLONE_VM`); `main` never returns, and nothing else uses its stack.
+/// The flags share this memory (`CLONE_VM`); `main` never returns, and its stack is not used otherwise.
 pub(crate) unsafe fn clone(
     flags: c_int,
     stack_top: usize,
@@ -449,7 +449,7 @@ pub(crate) unsafe fn clone(
 ) -> isize {
     let result;
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: as the caller says; in the new thread, all registers but `rax` and the stack's are the caller's.
+    // SAFETY: the caller guarantees the conditions above; in the new thread, all registers but `rax` and the stack's are the caller's.
     unsafe {
         core::arch::asm!(
             "syscall",
@@ -473,7 +473,7 @@ pub(crate) unsafe fn clone(
         );
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: as the caller says; in the new thread, all registers but `x0` and the stack's are the caller's.
+    // SAFETY: the caller guarantees the conditions above; in the new thread, all registers but `x0` and the stack's are the caller's.
     unsafe {
         core::arch::asm!(
             "svc 0",

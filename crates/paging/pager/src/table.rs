@@ -1,10 +1,9 @@
 //! Table of tracked pages, and the lists that reclaim works on.
 //!
-//! A *record* is a tracked page: a page of the program that was seen present. Records are named by their index,
-//! which is also the page's slot in the arena. A three-level walk finds the record of an address: a root of 8,192
-//! x 16 GiB, each of 8,192 leaves of 512 pages, allocated when first needed. This covers the 47 bits of a user
-//! address on x86-64. What is true of whole mappings is kept as ranges, so that a mapping costs what was touched in it,
-//! however large it is.
+//! A *record* describes a tracked page: a page of the program that was seen present. The index of a record is also the number of the page's
+//! slot in the arena. A three-level walk finds the record of an address: a root of 8,192 entries of 16 GiB, each of them with 8,192 leaves
+//! of 512 pages, which are allocated when first needed. This covers the 47 bits of a user address on x86-64. Properties of whole mappings
+//! are kept as ranges; therefore the cost of a mapping depends on the pages touched in it and not on its size.
 
 use crate::ranges::Ranges;
 use crate::sys::PAGE;
@@ -29,9 +28,9 @@ pub enum State {
     Free,
     /// Mapped in the program.
     Active,
-    /// Mapped in the program, and could not be taken at the last attempt.
+    /// Mapped in the program; the last attempt to take the page out failed.
     Stuck,
-    /// Taken from the program but still local: a touch brings it back at once.
+    /// Taken out of the program but still local: a touch brings the page back at once.
     Inactive,
     /// Only the remote copy is left.
     Remote,
@@ -43,12 +42,12 @@ pub enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contents {
     Slot,
-    /// The slot, while its page is being stored at the memory node.
+    /// In the slot, while the page is being stored at the memory node.
     Leaving,
     AtNode,
-    /// Being loaded.
+    /// Being loaded from the memory node.
     Coming,
-    /// Loaded, not yet moved into the program.
+    /// Loaded from the memory node, but not yet moved into the program.
     Landed,
 }
 
@@ -59,19 +58,19 @@ pub struct Record {
     pub address: usize,
     /// Hash of the remote copy, if the page was ever remote.
     pub hash: u64,
-    /// Time when it last became active (monotonic ns).
+    /// Time when the page last became active (monotonic ns).
     pub since_ns: u64,
     prev: Id,
     next: Id,
     pub state: State,
-    /// True if its mapping is certainly registered: a change of it will be reported.
+    /// True if the mapping of the page is certainly registered, so that the kernel will report a change of it.
     pub sure: bool,
-    /// True if it was never remote, or certainly differs from the remote copy.
+    /// True if the page was never remote, or certainly differs from the remote copy.
     pub dirty: bool,
     pub contents: Contents,
     /// True if the memory node has a copy.
     pub held: bool,
-    /// True if the helper is about to empty the slot.
+    /// True if the pager's helper thread is about to empty the slot.
     pub emptying: bool,
 }
 
@@ -99,7 +98,7 @@ struct List {
 
 struct Leaf {
     records: [Id; LEAF_PAGES],
-    /// True if the program had contents dropped here: pages present may be about to go.
+    /// True if the program had contents of this leaf dropped, so that pages that are present may be about to disappear.
     removed: bool,
 }
 
@@ -108,10 +107,10 @@ type Mid = Vec<Option<Box<Leaf>>>;
 /// Table of tracked pages.
 pub struct PageTable {
     root: Vec<Option<Mid>>,
-    /// Memory that was registered with the userfaultfd. A hint: other memory may have replaced it unnoticed, so
-    /// [`Record::sure`] decides.
+    /// Memory that was registered with the userfaultfd. This is only a hint, because other memory may have replaced it unnoticed;
+    /// [`Record::sure`] is reliable.
     registered: Ranges,
-    /// Records in chunks, so that growing never copies.
+    /// Records in chunks, so that growth never copies records.
     records: Vec<Box<[Record]>>,
     free: Vec<Id>,
     active: List,
@@ -170,12 +169,12 @@ impl PageTable {
         self.fetching
     }
 
-    /// Returns a record.
+    /// Returns the record with this index.
     pub fn get(&self, id: Id) -> &Record {
         &self.records[id as usize / CHUNK][id as usize % CHUNK]
     }
 
-    /// Returns a record, to change.
+    /// Returns the record with this index for modification.
     pub fn get_mut(&mut self, id: Id) -> &mut Record {
         &mut self.records[id as usize / CHUNK][id as usize % CHUNK]
     }
@@ -186,8 +185,8 @@ impl PageTable {
         (id != 0).then_some(id)
     }
 
-    /// Tracks a page, on no list yet. The index need not be the lowest free one: neighbours touched one after the
-    /// other get neighbouring slots, which lets reclaim move them together.
+    /// Tracks a page, which is on no list yet. The new index need not be the lowest free one: neighbours that are touched in sequence get
+    /// neighbouring slots, so that reclaim can move them together.
     pub fn insert(&mut self, address: usize) -> Id {
         let id = self.free.pop().unwrap_or_else(|| self.grow());
         *self.get_mut(id) = Record { address, dirty: true, ..FREE };
@@ -201,19 +200,19 @@ impl PageTable {
         self.release(id);
     }
 
-    /// Stops tracking a page. Its record is not used again before [`PageTable::release`].
+    /// Stops tracking a page. Its record is not reused before [`PageTable::release`].
     pub fn detach(&mut self, id: Id) {
         self.set_state(id, State::Free);
         let address = self.get(id).address;
         self.leaf_mut(address).records[page_in_leaf(address)] = 0;
     }
 
-    /// Frees a detached record, whose slot is empty.
+    /// Frees a detached record, whose slot must be empty.
     pub fn release(&mut self, id: Id) {
         self.free.push(id);
     }
 
-    /// Moves a record to another address, where nothing may be tracked.
+    /// Moves a record to another address, at which no page may be tracked.
     pub fn rename(&mut self, id: Id, to: usize) {
         let from = self.get(id).address;
         self.leaf_mut(from).records[page_in_leaf(from)] = 0;
@@ -221,7 +220,7 @@ impl PageTable {
         self.get_mut(id).address = to;
     }
 
-    /// Changes a record's state; it leaves the old state's list and joins the new one's tail.
+    /// Changes a record's state. The record leaves the list of the old state and joins the tail of the new state's list.
     pub fn set_state(&mut self, id: Id, state: State) {
         match self.get(id).state {
             State::Active => self.unlink(PageList::Active, id),
@@ -242,7 +241,7 @@ impl PageTable {
         }
     }
 
-    /// Makes an active record the next to be reclaimed.
+    /// Makes an active record the next one to be reclaimed.
     pub fn to_front(&mut self, id: Id) {
         debug_assert_eq!(self.get(id).state, State::Active);
         self.unlink(PageList::Active, id);
@@ -262,7 +261,7 @@ impl PageTable {
         (id != 0).then_some(id)
     }
 
-    /// Returns the next record in the same list.
+    /// Returns the record that follows this one in its list.
     pub fn after(&self, id: Id) -> Option<Id> {
         let next = self.get(id).next;
         (next != 0).then_some(next)
@@ -287,7 +286,7 @@ impl PageTable {
         self.registered.covers(start, end)
     }
 
-    /// Notes that the pages of `[start, end)` are registered, or not any more.
+    /// Notes that the pages of `[start, end)` are registered, or are no longer registered.
     pub fn set_registered(&mut self, start: usize, end: usize, registered: bool) {
         match registered {
             true => self.registered.add(start, end),
@@ -295,7 +294,7 @@ impl PageTable {
         }
     }
 
-    /// Notes that the mapping of `len` bytes at `from` is at `to` now, registered where it was.
+    /// Notes that the mapping of `len` bytes at `from` is now at `to`. The same parts of it are registered as before.
     pub fn move_registered(&mut self, from: usize, to: usize, len: usize) {
         let parts = self.registered.parts(from, from + len);
         self.registered.remove(from, from + len);
@@ -314,8 +313,8 @@ impl PageTable {
         }
     }
 
-    /// Returns the parts of `[start, end)` in which pages may be present that nobody reported: unregistered memory. If
-    /// `all`, registered memory too, except where the program had contents dropped.
+    /// Returns the parts of `[start, end)` in which pages may be present that were never reported to the pager: the unregistered memory. If
+    /// `all`, also returns registered memory, except where the program had contents dropped.
     pub fn unreported(&self, start: usize, end: usize, all: bool) -> Vec<(usize, usize)> {
         if !all {
             return self.registered.gaps(start, end);
@@ -331,7 +330,7 @@ impl PageTable {
         rest.parts(start, end)
     }
 
-    /// Returns all records with contents outside the program.
+    /// Returns all records whose contents are outside the program.
     pub fn away(&self) -> impl Iterator<Item = Id> + '_ {
         let records = self.records.iter().flat_map(|chunk| chunk.iter()).enumerate();
         let away = |state| matches!(state, State::Inactive | State::Remote | State::Fetching);
@@ -379,7 +378,7 @@ impl PageTable {
         self.list_mut(queue).len -= 1;
     }
 
-    /// Adds a chunk of records and returns the lowest; record 0 is never handed out.
+    /// Adds a chunk of records and returns the lowest index; record 0 is never handed out.
     fn grow(&mut self) -> Id {
         let first = (self.records.len() * CHUNK) as Id;
         self.records.push(vec![FREE; CHUNK].into_boxed_slice());
@@ -402,7 +401,7 @@ impl PageTable {
         mids[mid].get_or_insert_with(|| Box::new(Leaf { records: [0; LEAF_PAGES], removed: false }))
     }
 
-    /// Calls `f` with each existing leaf that overlaps `[start, end)`, and its first address.
+    /// Calls `f` with each existing leaf that overlaps `[start, end)`, and with the first address of that leaf.
     fn for_leaves(&self, start: usize, end: usize, mut f: impl FnMut(&Leaf, usize)) {
         let mut base = start / LEAF_BYTES * LEAF_BYTES;
         while base < end {

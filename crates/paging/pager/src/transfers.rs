@@ -1,5 +1,4 @@
-//! Transfers of one process over the blade's link: when they arrive, what they and other faults cost, and their
-//! capture.
+//! Transfers of one process over the blade's link: their arrival times, their cost and that of other faults, and their capture.
 
 use crate::attached;
 use crate::control::{ControlHead, count};
@@ -11,31 +10,31 @@ use alloc::collections::BTreeMap;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::compiler_fence;
 
-/// Accounts of a process's transfers.
+/// Accounts of the transfers of one process.
 pub(crate) struct Transfers {
     control: &'static ControlHead,
     delays: Delays,
     spool: Option<Spool>,
     /// Time in ns for which a page occupies the link.
     transmit_ns: u64,
-    /// Part of a fault's cost that a pager cannot see, in ns: half before it, half after it.
+    /// Part of a fault's cost that a pager cannot measure, in ns: half of it before the pager sees the fault, half of it after.
     unseen_ns: u64,
     /// Start of the run (monotonic ns).
     start_ns: u64,
-    /// Time in ns that each thread, by its index, lost to the pager itself.
+    /// Time in ns that each thread lost to the pager itself, by the index of the thread.
     lost_ns: BTreeMap<u32, u64>,
 }
 
-/// Fetch that has ended.
+/// A fetch that has ended.
 pub(crate) struct Fetched {
     pub(crate) address: usize,
-    /// Time when the pager knew of the fault.
+    /// Time when the pager learned of the fault (monotonic ns).
     pub(crate) seen_ns: u64,
-    /// Time when the program should have had the page.
+    /// Time when the program should have had the page (monotonic ns).
     pub(crate) due_ns: u64,
-    /// Index of the thread that waited.
+    /// Index of the thread that waited for the page.
     pub(crate) thread: u32,
-    /// Our time in ns, since the thread's previous fetch, for faults that a real blade would not have.
+    /// Time in ns that the pager spent since the thread's previous fetch on faults that a real blade would not have.
     pub(crate) overhead_ns: u64,
 }
 
@@ -54,11 +53,12 @@ impl Transfers {
         }
     }
 
-    /// Requests a page for a fault seen at `seen_ns`. Returns when to give it to the program, if that takes
-    /// `finish_ns`.
+    /// Requests a page because of a fault that the pager saw at `seen_ns`. Returns the time at which the pager must begin to give the page
+    /// to the program if giving takes `finish_ns`.
     pub(crate) fn request(&mut self, seen_ns: u64, finish_ns: u64) -> u64 {
         let latency_ns = self.delays.next_ns(&self.control.settings, self.transmit_ns);
-        // The access came half the unseen part before we knew of it, and goes on half of it after.
+        // The access happened half of the unseen time before the pager saw it, and continues half of the unseen time after the pager has
+        // answered.
         let unseen = self.unseen_ns / 2;
         let free = &self.control.downlink_free_ns;
         let arrival = link::arrival(free, seen_ns.saturating_sub(unseen), self.transmit_ns, latency_ns);
@@ -69,7 +69,7 @@ impl Transfers {
         due_ns
     }
 
-    /// Accounts a fetch whose page the program has since `now_ns`.
+    /// Accounts a fetch whose page came into the program at `now_ns`.
     pub(crate) fn fetched(&mut self, fetched: Fetched, now_ns: u64) {
         let wait_ns = now_ns - fetched.seen_ns + self.unseen_ns;
         let lost_ns = self.lost_ns.entry(fetched.thread).or_default();
@@ -87,7 +87,7 @@ impl Transfers {
         count(&self.control.counts.wait_ns, wait_ns);
     }
 
-    /// Accounts a page that changed and leaves now: it occupies the link that sends.
+    /// Accounts a changed page that leaves the program now and therefore occupies the sending link.
     pub(crate) fn wrote_back(&mut self, address: usize, now_ns: u64) {
         link::arrival(&self.control.uplink_free_ns, now_ns, self.transmit_ns, 0);
         self.record(SpooledTransfer {
@@ -101,7 +101,7 @@ impl Transfers {
         count(&self.control.counts.write_backs, 1);
     }
 
-    /// Accounts a fault that was no fetch, seen at `seen_ns`. Returns its cost: time in ns that a real blade would
+    /// Accounts a fault that the pager saw at `seen_ns` and that was not a fetch. Returns its cost: the time in ns that a real blade would
     /// not have taken.
     pub(crate) fn overhead_ns(&self, seen_ns: u64, now_ns: u64) -> u64 {
         let cost_ns = now_ns - seen_ns + self.unseen_ns;
@@ -115,7 +115,8 @@ impl Transfers {
         {
             gate::die(self.control, "no room left on disk to capture the run's remote transfers");
         }
-        // What is counted next has its record, also if the process ends in between.
+        // The record is written before the counts that follow, so that each counted transfer has a record even if the process ends in
+        // between.
         compiler_fence(Release);
     }
 }

@@ -1,16 +1,18 @@
-//! Read-ahead: the pages that a thread is about to want, from those it wanted before. The rules are Leap's (Al Maruf and
-//! Chowdhury, "Effectively Prefetching Remote Memory with Leap", USENIX ATC 2020, algorithms 1 and 2).
+//! Read-ahead: predicts the pages that a thread will need next from its earlier accesses. The rules are Leap's (Al Maruf and Chowdhury,
+//! "Effectively Prefetching Remote Memory with Leap", USENIX ATC 2020, algorithms 1 and 2).
 //!
-//! A step that makes up the majority of the latest steps is the trend. Pages along it are fetched ahead, the more of them the more
-//! were of use. Leap sees every use in the page cache; here a page that was fetched ahead is mapped at once and its use stays unseen,
-//! so the first page of each batch (the *marker*) is left out of the program until it is touched. That touch asks for the next batch,
-//! while the rest of this one is used. Departure: for an access off the trend nothing is fetched; Leap then fetches a few neighbours.
+//! The trend is the step (distance in pages between two accesses) that makes up the majority of the latest steps. The pager fetches pages
+//! along the trend ahead of their use; the more of the previous pages were used, the more it fetches. Leap sees each use in the page cache.
+//! Here, however, a page that was fetched ahead is mapped at once, so that its use stays unseen. Therefore the first page of each batch
+//! (the *marker*) is left out of the program until a thread touches it. That touch triggers the fetch of the next batch while the thread
+//! uses the rest of the current one. Departure: for an access off the trend, the pager fetches no page ahead, whereas Leap fetches a few
+//! neighbours.
 
 use crate::sys::PAGE;
 
-/// Steps that are remembered.
+/// Number of steps that are remembered.
 const HISTORY: usize = 32;
-/// Latest steps among which a majority is looked for first; then twice as many, until all.
+/// Number of latest steps among which a majority is searched first. The search then doubles the number until it covers all steps.
 const LEAST_WINDOW: usize = 4;
 /// Page numbers of user memory are below this (47 bits of address).
 const MOST_PAGES: isize = 1 << 35;
@@ -18,7 +20,7 @@ const MOST_PAGES: isize = 1 << 35;
 /// Pages to fetch ahead: `pages` of them, from `first` on, `step` pages apart.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Page number.
+    /// Page number of the first page.
     first: isize,
     step: isize,
     pages: usize,
@@ -27,20 +29,22 @@ pub(crate) struct Plan {
 /// Trend of one thread's accesses to remote pages.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Trend {
-    /// Steps in pages, a ring; below, how many were ever noted.
+    /// Ring of the latest steps, in pages.
     steps: [isize; HISTORY],
+    /// Number of steps that were ever noted.
     noted: usize,
     /// Page number of the latest access.
     last: Option<isize>,
-    /// Pages of the latest plan; below, pages fetched ahead that were of use since.
+    /// Number of pages in the latest plan.
     planned: usize,
+    /// Number of pages fetched ahead that were used since the latest plan.
     used: usize,
     /// Page number of the marker, and the step of its batch.
     marker: Option<(isize, isize)>,
 }
 
 impl Plan {
-    /// Returns the addresses of its pages.
+    /// Returns the addresses of the pages to fetch ahead.
     pub(crate) fn addresses(self) -> impl Iterator<Item = usize> {
         let page = move |n: usize| self.first.checked_add(self.step.checked_mul(n as isize)?);
         (0..self.pages)
@@ -51,7 +55,7 @@ impl Plan {
 }
 
 impl Trend {
-    /// Notes an access to a page that was not fetched ahead. Returns what to fetch ahead, at most `most` pages.
+    /// Notes an access to a page that was not fetched ahead. Returns the pages to fetch ahead now, at most `most`.
     pub(crate) fn missed(&mut self, address: usize, most: usize) -> Plan {
         let page = (address / PAGE) as isize;
         let step = self.last.map(|last| page - last);
@@ -69,23 +73,23 @@ impl Trend {
         self.marker.is_some_and(|(page, _)| page == (address / PAGE) as isize)
     }
 
-    /// Makes this page, the first that is fetched of a plan, the marker.
+    /// Makes this page the marker; it is the first page of the plan that is really fetched.
     pub(crate) fn mark(&mut self, address: usize, plan: Plan) {
         self.marker = Some(((address / PAGE) as isize, plan.step));
     }
 
-    /// Notes the touch of the marker. Returns what to fetch ahead next.
+    /// Notes the touch of the marker. Returns the pages to fetch ahead next.
     pub(crate) fn reached(&mut self, most: usize) -> Plan {
         let Some((page, step)) = self.marker.take() else { return Plan::default() };
         self.used += self.planned;
         self.note(step, self.planned.max(1));
-        // What follows the batch whose first page was touched.
+        // The next batch begins after the last page of the batch whose marker was touched.
         let last = page + step * (self.planned.max(1) as isize - 1);
         self.last = Some(last);
         self.plan(last, step, most)
     }
 
-    /// Leap, algorithm 2: how many pages along the trend, from how many were of use.
+    /// Leap, algorithm 2: computes how many pages to fetch along the trend from how many were used.
     fn plan(&mut self, page: isize, step: isize, most: usize) -> Plan {
         let wanted = if self.used == 0 { 1 } else { (self.used + 1).next_power_of_two() };
         let pages = wanted.max(self.planned / 2).min(most);
@@ -100,13 +104,14 @@ impl Trend {
         }
     }
 
-    /// Leap, algorithm 1: the step that more than half of the latest steps are; of the fewest steps that have one.
+    /// Leap, algorithm 1: returns the step that more than half of the latest steps are equal to, for the smallest window of steps that has
+    /// such a majority.
     fn majority(&self) -> Option<isize> {
         let known = self.noted.min(HISTORY);
         let latest = |n: usize| self.steps[(self.noted - 1 - n) % HISTORY];
         let mut window = LEAST_WINDOW;
         while window <= known {
-            // Boyer and Moore's vote, and its check.
+            // Boyer and Moore's majority vote, and the check that it needs.
             let (mut candidate, mut votes) = (0, 0);
             for n in 0..window {
                 match votes {
@@ -132,7 +137,8 @@ mod tests {
 
     const MOST: usize = 8;
 
-    /// Touches pages in this order, with all of a plan fetched. Returns how many were not fetched ahead, and how many were.
+    /// Touches pages in this order and assumes that all pages of a plan are fetched. Returns how many pages were not fetched ahead, and how
+    /// many were.
     fn touched(pages: impl Iterator<Item = isize>) -> (usize, usize) {
         let (mut trend, mut ahead, mut waits, mut fetched) = (Trend::default(), Vec::new(), 0, 0);
         for page in pages {

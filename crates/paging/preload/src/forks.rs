@@ -1,4 +1,4 @@
-//! Forks: a fork copies the address space, so all pages must be in the program at that moment.
+//! Forks: because a fork copies the address space, all pages must be in the program at that moment.
 
 use crate::next;
 use std::ffi::{c_int, c_long, c_void};
@@ -6,7 +6,8 @@ use std::ffi::{c_int, c_long, c_void};
 use unrack_pager::fast;
 use unrack_pager::{attached, blocking, gate, pins};
 
-/// True if this process has a pager thread. In fast mode, the pager does this work at the system calls instead.
+/// Returns whether this process has a pager thread. In fast mode there is no such thread, and the pager prepares forks at the system calls
+/// instead.
 pub(crate) fn is_blocking() -> bool {
     #[cfg(target_arch = "x86_64")]
     if fast::is_wanted() {
@@ -33,7 +34,7 @@ pub(crate) extern "C" fn in_child() {
     unsafe { blocking::start_in_child() };
 }
 
-/// Runs `fork`, one of the calls that bypass the handlers of `pthread_atfork`, between those handlers.
+/// Runs `fork`, a call that bypasses the handlers of `pthread_atfork`, between the same handlers.
 pub(crate) fn around<T: Copy + PartialEq + Default>(fork: impl FnOnce() -> T) -> T {
     if !is_blocking() {
         return fork();
@@ -48,7 +49,7 @@ pub(crate) fn around<T: Copy + PartialEq + Default>(fork: impl FnOnce() -> T) ->
     result
 }
 
-/// Wraps `_Fork(3)`, the fork without handlers.
+/// Wraps `_Fork(3)`, a fork that does not call the handlers of `pthread_atfork`.
 ///
 /// # Safety
 /// Like the C library's function.
@@ -59,7 +60,7 @@ pub unsafe extern "C" fn _Fork() -> libc::pid_t {
     around(|| next())
 }
 
-/// Returns whether a system call with this first argument is a fork.
+/// Returns whether a system call with this number and this first argument is a fork.
 pub(crate) fn is_fork(number: c_long, first: c_long) -> bool {
     #[cfg(target_arch = "x86_64")]
     if number == libc::SYS_fork {
@@ -79,7 +80,7 @@ struct Start {
     argument: *mut c_void,
 }
 
-/// Wraps `clone(2)`, which is a fork if it does not share memory.
+/// Wraps `clone(2)`, which is a fork if the child does not share memory.
 ///
 /// # Safety
 /// Like the C library's function.

@@ -1,22 +1,22 @@
-//! Search for LeakSanitizer, alone or in AddressSanitizer: it may be a library or a part of the program.
+//! Search for LeakSanitizer, which may be used alone or in AddressSanitizer, as a library or as a part of the program.
 
 use std::ffi::{c_int, c_void};
 use std::ops::ControlFlow;
 
-/// Name that each of its builds refers to.
+/// Name to which every build of LeakSanitizer refers.
 const NAME: &[u8] = b"__lsan_is_turned_off";
 const STRINGS: i64 = 5;
 const STRINGS_LEN: i64 = 10;
 
-/// Returns whether the program, or a library that was loaded with it, has it.
+/// Returns whether the program, or a library that was loaded with it, contains LeakSanitizer.
 pub(crate) fn are_looked_for() -> bool {
-    // SAFETY: `visit` has the type that is asked for, and needs no data.
+    // SAFETY: `visit` has the required type, and needs no data.
     unsafe { libc::dl_iterate_phdr(Some(visit), std::ptr::null_mut()) == 1 }
 }
 
-/// Stops with 1 at an object that has the name.
+/// Checks one loaded object. Returns 1, which stops the iteration, if the object contains the name.
 unsafe extern "C" fn visit(object: *mut libc::dl_phdr_info, _: usize, _: *mut c_void) -> c_int {
-    // SAFETY: the loader gives a valid object, all of which is mapped.
+    // SAFETY: the loader passes a valid object, all of which is mapped.
     let object = unsafe { &*object };
     // SAFETY: the loader counted the headers, and keeps them as long as the object.
     let headers = unsafe { std::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum as usize) };
@@ -29,13 +29,13 @@ unsafe extern "C" fn visit(object: *mut libc::dl_phdr_info, _: usize, _: *mut c_
     strings.windows(NAME.len()).any(|part| part == NAME) as c_int
 }
 
-/// Returns the names in an object's dynamic section.
+/// Returns the string table to which an object's dynamic section refers.
 ///
 /// # Safety
-/// The section is mapped, and ends as it should.
+/// The section is mapped, and ends with a null entry.
 unsafe fn strings<'a>(section: *const [i64; 2], base: i64) -> Option<&'a [u8]> {
     let (mut at, mut len) = (0, 0);
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees that the section ends with a null entry.
     let _ = (0..).map(|n| unsafe { *section.add(n) }).try_for_each(|[tag, value]| {
         match tag {
             0 => return ControlFlow::Break(()),
@@ -45,8 +45,8 @@ unsafe fn strings<'a>(section: *const [i64; 2], base: i64) -> Option<&'a [u8]> {
         }
         ControlFlow::Continue(())
     });
-    // The kernel's own object has addresses that the loader did not relocate.
+    // The object that the kernel provides has addresses that the loader did not relocate.
     let at = if at < base { at + base } else { at };
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees a valid section, whose entries describe the table.
     (at != 0).then(|| unsafe { std::slice::from_raw_parts(at as *const u8, len as usize) })
 }

@@ -1,21 +1,20 @@
 //! Preload library: puts the pager into an unmodified program.
 //!
-//! `unrack run` loads it through `LD_PRELOAD`, before the program's first instruction. It maps the control file that an
-//! environment variable names, and starts the pager. It also wraps the C library's functions that fork, since a fork
-//! copies the address space, and all pages must be in the program at that moment. In a process without the variable it
-//! does nothing.
+//! `unrack run` loads the library through `LD_PRELOAD`, before the program's first instruction. The library maps the control file that an
+//! environment variable names, and starts the pager. It also wraps the C library's functions that fork, because a fork copies the address
+//! space, and all pages must be in the program at that moment. In a process without the variable, the library has no effect.
 //!
 //! | module | calls |
 //! |---|---|
 //! | [`ends`] | `_exit` |
-//! | [`executions`] | `exec`, `posix_spawn` and their kin |
-//! | [`forks`] | `_Fork`, `clone`, and the handlers of the others |
+//! | [`executions`] | `exec`, `posix_spawn` and related functions |
+//! | [`forks`] | `_Fork`, `clone`, and the `pthread_atfork` handlers for the other forks |
 //! | [`limits`] | `setrlimit`, `getrlimit` |
 //! | [`memory`] | `mlockall`, `mremap` |
 //! | [`syscalls`] | `syscall`, `prctl` |
 //! | [`threads`] | `pthread_create`, `thrd_create` |
-//! | `next` | the C library's own |
-//! | `leaks` | sanitizers that look for leaks |
+//! | `next` | the C library's functions of these names |
+//! | `leaks` | sanitizers that search for leaks |
 //! | `programs` | whether a program will have this library |
 //! | `sandbox` | filters of system calls |
 
@@ -38,8 +37,8 @@ use unrack_pager::control::{CONTROL_VARIABLE, Unpaged};
 use unrack_pager::fast;
 use unrack_pager::{attached, blocking, door, gate, heap, pins, sys};
 
-// Functions on bytes: a sanitizer's, which the program may have, touch memory that may be remote, for which a pager must
-// not wait.
+// Functions on bytes, such as copies. If the program contains a sanitizer, the sanitizer's versions of these functions touch memory that
+// may be remote, and a pager must not wait for that.
 #[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(include_str!("../../pager/bytes.s"));
 
@@ -87,7 +86,7 @@ fn begin(path: &CStr) -> Result<(), rustix::io::Errno> {
     if fast::is_wanted() {
         return fast::start(control);
     }
-    // These handlers are registered first, so they run last before the fork and first after it.
+    // These handlers are registered first. Therefore they run last before the fork and first after it.
     // SAFETY: the handlers live as long as this library, which is never unloaded.
     unsafe { libc::pthread_atfork(Some(forks::before_fork), Some(forks::after_fork), Some(forks::in_child)) };
     if leaks::are_looked_for() {

@@ -1,19 +1,20 @@
-//! The limit on address space (`RLIMIT_AS`), of which the pager reserves more than 300 GiB: the program's limit is for the
-//! program's own, so it is raised by what the pager has, and shown without that.
+//! The limit on address space (`RLIMIT_AS`). The kernel counts the more than 300 GiB that the pager reserves, but the program's limit
+//! should apply to the program's own memory only. Therefore this module raises the limit by the pager's amount when the program sets it,
+//! and subtracts that amount when the program reads it.
 
 use crate::next;
 use libc::rlimit;
 use std::ffi::{c_int, c_uint};
 use unrack_pager::{attached, den};
 
-/// Bytes that the kernel counts, and the program does not know of.
+/// Bytes that the kernel counts although the program does not know about them.
 const RESERVED: u64 = den::LEN as u64;
 
 fn is_counted(resource: libc::c_uint) -> bool {
     resource == libc::RLIMIT_AS as libc::c_uint && attached::control().is_some()
 }
 
-/// Returns the limits that the kernel has to be given so that the program gets what it asks for.
+/// Returns the limits to set in the kernel so that the program gets the limits that it requested.
 fn raised(resource: libc::c_uint, asked: rlimit) -> rlimit {
     match is_counted(resource) {
         true => rlimit { rlim_cur: more(asked.rlim_cur), rlim_max: more(asked.rlim_max) },
@@ -21,7 +22,7 @@ fn raised(resource: libc::c_uint, asked: rlimit) -> rlimit {
     }
 }
 
-/// Returns the limits as the program may know them.
+/// Returns the kernel's limits as the program should see them.
 fn lowered(resource: libc::c_uint, kernels: rlimit) -> rlimit {
     match is_counted(resource) {
         true => rlimit { rlim_cur: less(kernels.rlim_cur), rlim_max: less(kernels.rlim_max) },
@@ -30,12 +31,12 @@ fn lowered(resource: libc::c_uint, kernels: rlimit) -> rlimit {
 }
 
 fn more(limit: u64) -> u64 {
-    // Beyond all others is infinity.
+    // Infinity is the largest limit, so it cannot be raised.
     if limit == libc::RLIM_INFINITY { limit } else { limit.saturating_add(RESERVED) }
 }
 
 fn less(limit: u64) -> u64 {
-    // A limit that leaves nothing for the program was not set through here.
+    // If a limit is smaller than the pager's amount, it was not set through this module.
     match limit.checked_sub(RESERVED) {
         Some(less) if limit != libc::RLIM_INFINITY => less,
         _ => limit,
@@ -53,18 +54,18 @@ pub unsafe extern "C" fn setrlimit(resource: c_uint, limit: *const rlimit) -> c_
     if limit.is_null() {
         return next(resource, limit);
     }
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees a valid limit.
     let more = raised(resource, unsafe { *limit });
     next(resource, &more)
 }
 
-/// Wraps `setrlimit64`, which is the same.
+/// Wraps `setrlimit64`, which is equivalent to [`setrlimit`].
 ///
 /// # Safety
 /// Like the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn setrlimit64(resource: c_uint, limit: *const rlimit) -> c_int {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees the same as for `setrlimit`.
     unsafe { setrlimit(resource, limit) }
 }
 
@@ -84,17 +85,17 @@ pub unsafe extern "C" fn getrlimit(resource: c_uint, limit: *mut rlimit) -> c_in
     result
 }
 
-/// Wraps `getrlimit64`, which is the same.
+/// Wraps `getrlimit64`, which is equivalent to [`getrlimit`].
 ///
 /// # Safety
 /// Like the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getrlimit64(resource: c_uint, limit: *mut rlimit) -> c_int {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees the same as for `getrlimit`.
     unsafe { getrlimit(resource, limit) }
 }
 
-/// Wraps `prlimit(2)`: see [the module](self). Limits of other processes are passed on.
+/// Wraps `prlimit(2)`: see [the module](self). Limits of other processes are passed on unchanged.
 ///
 /// # Safety
 /// Like the C library's function.
@@ -111,17 +112,17 @@ pub unsafe extern "C" fn prlimit(
     if pid != 0 && pid != std::process::id() as libc::pid_t {
         return next(pid, resource, new, old);
     }
-    // SAFETY: as the caller says: null, or a limit.
+    // SAFETY: the caller guarantees that it is null or a limit.
     let more = unsafe { new.as_ref() }.map(|new| raised(resource, *new));
     let result = next(pid, resource, more.as_ref().map_or(std::ptr::null(), |new| new), old);
-    // SAFETY: as the caller says: null, or what the call has just written.
+    // SAFETY: the caller guarantees that it is null, or the place that the call has just written.
     if let (0, Some(old)) = (result, unsafe { old.as_mut() }) {
         *old = lowered(resource, *old);
     }
     result
 }
 
-/// Wraps `prlimit64`, which is the same.
+/// Wraps `prlimit64`, which is equivalent to [`prlimit`].
 ///
 /// # Safety
 /// Like the C library's function.
@@ -132,7 +133,7 @@ pub unsafe extern "C" fn prlimit64(
     new: *const rlimit,
     old: *mut rlimit,
 ) -> c_int {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees the same as for `prlimit`.
     unsafe { prlimit(pid, resource, new, old) }
 }
 

@@ -1,12 +1,12 @@
-//! Calls on memory that the pager makes differ from what the program expects.
+//! Calls on memory whose effect under a pager differs from the effect that the program expects.
 
 use crate::forks::is_blocking;
 use crate::next;
 use std::ffi::{c_int, c_void};
 use unrack_pager::{attached, gate};
 
-/// Wraps `mlockall(2)`, which would lock pages that the pager has to evict. The call is accepted and ignored,
-/// since no result of a program depends on it.
+/// Wraps `mlockall(2)`, which would lock pages that the pager has to evict. The call is accepted and ignored, because the results of a
+/// program do not depend on it.
 #[unsafe(no_mangle)]
 pub extern "C" fn mlockall(flags: c_int) -> c_int {
     if attached::control().is_some() && !gate::is_local() {
@@ -17,8 +17,8 @@ pub extern "C" fn mlockall(flags: c_int) -> c_int {
     next(flags)
 }
 
-/// Wraps `mremap(2)`, which refuses a range of several mappings, since the pager may have split one mapping in
-/// two.
+/// Wraps `mremap(2)`. The kernel refuses a range of several mappings, and the pager may have split one mapping in two. Therefore the
+/// wrapper has the pager merge the parts, and tries again.
 ///
 /// # Safety
 /// Like the C library's function.

@@ -14,8 +14,8 @@ impl Next {
         Next { name, address: AtomicUsize::new(0) }
     }
 
-    /// Returns the function, which is looked up once. [`look_all_up`] does so for all, while there is one thread, no
-    /// lock is held and no fork is near.
+    /// Returns the C library's function, which is looked up at most once. [`look_all_up`] looks up all functions at the start, while there
+    /// is one thread, no lock is held and no fork is in progress.
     ///
     /// # Safety
     /// `F` must be the function's type.
@@ -27,7 +27,7 @@ impl Next {
             assert!(address != 0);
             self.address.store(address, Relaxed);
         }
-        // SAFETY: a function pointer has the size of an address; the caller vouches for the type.
+        // SAFETY: a function pointer has the size of an address; the caller guarantees the type.
         unsafe { std::mem::transmute_copy(&address) }
     }
 }
@@ -50,7 +50,7 @@ pub(crate) static SETRLIMIT: Next = Next::new(c"setrlimit");
 pub(crate) static GETRLIMIT: Next = Next::new(c"getrlimit");
 pub(crate) static PRLIMIT: Next = Next::new(c"prlimit");
 
-/// Looks all functions up, while there is one thread, no lock is held and no fork is near.
+/// Looks up all functions, while there is one thread, no lock is held and no fork is in progress.
 pub(crate) fn look_all_up() {
     let all = [
         &FORK,

@@ -1,8 +1,8 @@
-//! Programs that this one becomes or starts, as far as nothing can be preloaded into them: a tracer has to put the pager
-//! there, and is asked to before they begin.
+//! Programs that this process becomes or starts and into which this library cannot be preloaded. The tracer has to put the pager into such
+//! a program; therefore this library asks the tracer before the program begins.
 //!
-//! This may run in the child of a `vfork`: it allocates nothing, and leaves `errno` alone. So it reads ELF headers by itself, in
-//! place of a library that could allocate or end the process.
+//! This code may run in the child of a `vfork`. Therefore it allocates no memory and leaves `errno` unchanged, and it reads ELF headers
+//! itself, because a library for that could allocate or end the process.
 
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{CWD, Mode, OFlags};
@@ -15,30 +15,30 @@ const LONGEST_NAME: usize = 256;
 const LONGEST_PATH: usize = 4096;
 const INTERPRETER: u32 = 3;
 const MOST_SEGMENTS: u64 = 64;
-/// Folders in which programs are looked for without `PATH`.
+/// Folders in which programs are searched if `PATH` is not set.
 const USUAL_PATH: &[u8] = b"/bin:/usr/bin";
 
-/// Asks to be traced if the file at `path` is a program into which nothing can be preloaded: this thread is about to
-/// become it.
+/// Asks `unrack` to trace this thread if the file at `path` is a program into which this library cannot be preloaded. The thread is about
+/// to become that program.
 pub(crate) fn becomes(path: &CStr) {
     if may_ask() && needs_tracer(path) {
         ask(EXEC);
     }
 }
 
-/// Asks, as [`becomes`], for a process that this thread is about to start.
+/// Asks `unrack` to trace a process that this thread is about to start, under the same condition as [`becomes`].
 pub(crate) fn starts(path: &CStr) {
     if may_ask() && needs_tracer(path) {
         ask(SPAWN);
     }
 }
 
-/// Returns whether this process is of a run, and may make calls that the program did not make.
+/// Returns whether this process belongs to a run and may make system calls that the program did not make.
 fn may_ask() -> bool {
     attached::control().is_some() && !gate::is_filtered()
 }
 
-/// Calls `f` with the file of a program that is looked up in `PATH`, as `execvp(3)` does.
+/// Calls `f` with the file of a program, which is searched in `PATH` like in `execvp(3)`.
 pub(crate) fn find(name: &CStr, f: impl FnOnce(&CStr)) {
     let name = name.to_bytes();
     let mut path = [0u8; LONGEST_PATH];
@@ -49,7 +49,7 @@ pub(crate) fn find(name: &CStr, f: impl FnOnce(&CStr)) {
         }
         return CStr::from_bytes_until_nul(&path).map_or((), f);
     }
-    // SAFETY: a string of the environment ends in NUL; who changes it at this moment breaks `execvp`, too.
+    // SAFETY: a string of the environment ends in NUL. If another thread changes it at this moment, `execvp` would fail as well.
     let folders = unsafe {
         let value = libc::getenv(c"PATH".as_ptr());
         if value.is_null() { USUAL_PATH } else { CStr::from_ptr(value).to_bytes() }
@@ -70,7 +70,7 @@ pub(crate) fn find(name: &CStr, f: impl FnOnce(&CStr)) {
     }
 }
 
-/// Returns whether the kernel would begin this file without a loader that preloads.
+/// Returns whether the kernel would start this file without a loader that preloads libraries.
 fn needs_tracer(path: &CStr) -> bool {
     let Ok(file) =
         rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())
@@ -85,7 +85,7 @@ fn needs_tracer(path: &CStr) -> bool {
     is_bare(file.as_fd(), &head[..len])
 }
 
-/// Returns the path in the first line of a script.
+/// Returns the path of the interpreter in the first line of a script.
 fn interpreter(line: &[u8]) -> Option<[u8; LONGEST_NAME]> {
     let line = line.split(|b| *b == b'\n').next()?;
     let word = line.split(|b| b.is_ascii_whitespace()).find(|word| !word.is_empty())?;
@@ -104,7 +104,7 @@ fn open_is_bare(path: &[u8; LONGEST_NAME]) -> bool {
     is_bare(file.as_fd(), &head[..len])
 }
 
-/// Returns whether a program names no loader, or that of the musl C library (`elf(5)`).
+/// Returns whether a program names no loader, or the loader of the musl C library (`elf(5)`).
 fn is_bare(file: BorrowedFd, head: &[u8]) -> bool {
     let Some(head) = head.first_chunk::<64>() else { return false };
     if !head.starts_with(b"\x7fELF\x02\x01") {
@@ -126,7 +126,7 @@ fn is_bare(file: BorrowedFd, head: &[u8]) -> bool {
     true
 }
 
-/// Reads eight bytes; those behind the end are 0.
+/// Reads eight bytes; bytes behind the end count as 0.
 fn word(bytes: &[u8], at: usize) -> u64 {
     let mut word = [0u8; 8];
     let there = bytes.len().saturating_sub(at).min(8);

@@ -1,14 +1,14 @@
-//! Filters of system calls (`seccomp(2)`), which would end the process for the calls of the pager.
+//! Filters of system calls (`seccomp(2)`), which would end the process because of the pager's system calls.
 //!
-//! The pager's threads are not the program's, so a filter of the program's must not come to them: one for all threads
-//! (`SECCOMP_FILTER_FLAG_TSYNC`) is set for the calling thread alone, if the program has no other. If it has, the pager puts all
-//! pages back and ends, and the process goes on with all memory local. A child of a process with a filter has no pager either,
-//! since the thread that forks may make none of the calls that one needs.
+//! The pager's threads do not belong to the program. Therefore a filter that the program sets must not apply to them. A filter for all
+//! threads (`SECCOMP_FILTER_FLAG_TSYNC`) is set for the calling thread alone if the program has no other thread. Otherwise the pager puts
+//! all pages back and ends, and the process continues with all memory local. A child of a process with a filter has no pager either,
+//! because the forking thread may not make the system calls that start one.
 
 use std::ffi::{c_int, c_long};
 use unrack_pager::{attached, blocking, gate};
 
-/// Filters on this process that neither `unrack` nor the agent has.
+/// Returns whether this process has system call filters other than those of `unrack` and the agent.
 pub(crate) fn is_filtered_from_outside() -> bool {
     let Some(control) = attached::control() else { return false };
     let ours = control.settings.filters.load(std::sync::atomic::Ordering::Relaxed)
@@ -34,7 +34,7 @@ pub(crate) fn seccomp(flags: c_long, call: impl FnOnce(c_long) -> c_long) -> c_l
     }
 }
 
-/// Sets a filter for the calling thread.
+/// Sets a filter for the calling thread, and notes that system calls are filtered.
 pub(crate) fn filter(call: impl FnOnce() -> c_long) -> c_long {
     let before = gate::is_filtered();
     gate::set_filtered(true);
@@ -47,12 +47,12 @@ pub(crate) fn filter(call: impl FnOnce() -> c_long) -> c_long {
 
 /// Returns the number of threads of this process.
 fn threads() -> Option<usize> {
-    // The folder has a link for each, and two of its own.
+    // The folder has one link for each thread, and two for itself.
     let folder = rustix::fs::stat(c"/proc/self/task").ok()?;
     (folder.st_nlink as usize).checked_sub(2)
 }
 
-/// Returns whether a call of `prctl` sets a filter.
+/// Returns whether a call of `prctl` with this option sets a filter.
 pub(crate) fn is_filter(option: c_int) -> bool {
     option == libc::PR_SET_SECCOMP
 }

@@ -1,11 +1,11 @@
-//! System calls by their numbers, and `prctl`: forks and filters among them need work of the pager.
+//! System calls by number, and `prctl`: some of these calls fork or set filters, and then the pager has to act as well.
 
 use crate::forks::{around, is_blocking, is_fork};
 use crate::{next, sandbox};
 use std::ffi::{c_int, c_long, c_ulong};
 use unrack_pager::{attached, gate};
 
-/// Wraps `syscall(2)`, through which a program may fork.
+/// Wraps `syscall(2)`, because a program may fork through it.
 ///
 /// # Safety
 /// Like the C library's function.
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn syscall(
     }
 }
 
-/// Wraps `prctl(2)`, by which a program may filter its system calls.
+/// Wraps `prctl(2)`, because a program may filter its system calls through it.
 ///
 /// # Safety
 /// Like the C library's function.

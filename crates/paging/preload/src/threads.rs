@@ -1,4 +1,5 @@
-//! Starts of threads: the control block of a thread must not be evicted, because the kernel writes to it where it cannot wait.
+//! Starts of threads: the control block of a thread must not be evicted, because the kernel writes to it in situations where it cannot wait
+//! for the pager.
 
 use crate::forks::is_blocking;
 use crate::next;
@@ -10,7 +11,7 @@ struct ThreadStart {
     argument: *mut c_void,
 }
 
-/// Wraps `pthread_create(3)`, since the thread's control block must not be evicted.
+/// Wraps `pthread_create(3)`, because the new thread's control block must not be evicted.
 ///
 /// # Safety
 /// Like the C library's function.
@@ -33,7 +34,7 @@ pub unsafe extern "C" fn pthread_create(
         return next(thread, attributes, function, argument);
     }
     extern "C-unwind" fn begin_thread(start: *mut c_void) -> *mut c_void {
-        // SAFETY: made below, and given to this thread alone.
+        // SAFETY: made below, and passed to this thread alone.
         let start = unsafe { Box::from_raw(start as *mut ThreadStart) };
         let ThreadStart { function, argument } = *start;
         pins::pin_this_thread();
@@ -71,7 +72,7 @@ pub unsafe extern "C" fn thrd_create(
         return next(thread, function, argument);
     }
     extern "C" fn begin_thread(start: *mut c_void) -> c_int {
-        // SAFETY: made below, and given to this thread alone.
+        // SAFETY: made below, and passed to this thread alone.
         let start = unsafe { Box::from_raw(start as *mut StandardStart) };
         let StandardStart { function, argument } = *start;
         pins::pin_this_thread();

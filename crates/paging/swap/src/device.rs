@@ -1,4 +1,4 @@
-//! Devices to swap to.
+//! Devices to which the kernel swaps.
 
 use crate::error::{SwapError, failed, lacking};
 use crate::undo::Undo;
@@ -10,12 +10,12 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 use unrack_units::Bytes;
 
-/// Kind of device to swap to.
+/// Kind of device to which the kernel swaps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SwapDevice {
     /// Compressed memory (the kernel's zram).
     Zram,
-    /// A new file in this folder, on a real disk.
+    /// A new file in this folder, which must be on a real disk.
     FileIn(PathBuf),
 }
 
@@ -42,12 +42,12 @@ impl std::fmt::Display for SwapDevice {
 
 const HOT_ADD: &str = "/sys/class/zram-control/hot_add";
 const PAGE_CLUSTER: &str = "/proc/sys/vm/page-cluster";
-/// Highest priority: nothing goes to another device.
+/// Highest priority, so that the kernel swaps to no other device.
 const PRIORITY: &str = "32767";
-/// Time for a new device to appear.
+/// Maximum time for a new device to appear.
 const APPEARS: Duration = Duration::from_secs(5);
 
-/// A device in use, until it is undone.
+/// A swap device in use, until it is undone.
 #[derive(Debug)]
 pub(crate) struct OpenDevice {
     /// Folder of the zram device in `/sys/block`.
@@ -56,7 +56,7 @@ pub(crate) struct OpenDevice {
 }
 
 impl OpenDevice {
-    /// Makes the device, and lets the kernel swap to it, one page at a time.
+    /// Makes the device, and makes the kernel swap to it, one page at a time.
     pub(crate) fn open(kind: &SwapDevice, size: Bytes, undo: &mut Undo) -> Result<OpenDevice, SwapError> {
         let lock = read_no_pages_ahead(undo)?;
         let zram = match kind {
@@ -69,8 +69,8 @@ impl OpenDevice {
         Ok(OpenDevice { zram, _lock: lock })
     }
 
-    /// Returns the uncompressed and the compressed bytes in the device, without pages of one repeated word; `None` if
-    /// it does not compress.
+    /// Returns the uncompressed and the compressed size of the data in the device in bytes, without pages that consist of one repeated
+    /// word; `None` if the device does not compress.
     pub(crate) fn contents(&self) -> Option<(u64, u64)> {
         parse_mm_stat(&std::fs::read_to_string(self.zram.as_ref()?.join("mm_stat")).ok()?)
     }
@@ -79,7 +79,7 @@ impl OpenDevice {
 /// Makes a zram device, and returns its folder in `/sys/block`.
 fn make_zram(size: Bytes, undo: &mut Undo) -> Result<PathBuf, SwapError> {
     if !Path::new(HOT_ADD).exists() {
-        // Built as a module, perhaps; if not, the next step says so.
+        // The driver may be a module. If loading it fails, the next step reports the error.
         let _ = Command::new("modprobe").arg("zram").stderr(Stdio::null()).status();
     }
     let what = "add a zram device (is the kernel built with CONFIG_ZRAM?)";
@@ -119,8 +119,8 @@ fn parse_mm_stat(text: &str) -> Option<(u64, u64)> {
     Some((original.saturating_sub(same_pages * unrack_basis::PAGE as u64), *compressed))
 }
 
-/// Turns read-ahead off: each fault fetches the page that it needs. Returns the file of that setting, locked: whoever
-/// came second would find and later restore what the first one set.
+/// Disables swap read-ahead, so that each fault fetches only the page that it needs. Returns the file of that setting, locked. Without the
+/// lock, a second `unrack swap` would find the first one's value and restore it at its end.
 fn read_no_pages_ahead(undo: &mut Undo) -> Result<File, SwapError> {
     let what = format!("set {PAGE_CLUSTER} (only root can make swap: run it with sudo)");
     let file = File::open(PAGE_CLUSTER).map_err(lacking(&what))?;

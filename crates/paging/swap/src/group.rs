@@ -1,7 +1,7 @@
-//! The memory cgroup, of either version of the interface.
+//! The memory cgroup, with version 1 or 2 of the kernel's interface.
 //!
-//! Its limit counts page cache and kernel memory too, which are always local in a disaggregated rack. So the limit
-//! follows them: it is the local memory that was asked for, and whatever the group has that is not anonymous.
+//! The limit of a cgroup includes page cache and kernel memory, which are always local in a disaggregated rack. Therefore the limit is
+//! adapted continuously: it is the requested local memory plus all memory of the group that is not anonymous.
 
 use crate::error::{SwapError, failed, lacking};
 use crate::undo::Undo;
@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Shell that enters the group, and becomes the program.
+/// Shell command that enters the group and then becomes the program.
 const ENTER: &str = "echo $$ > \"$0/cgroup.procs\" && exec \"$@\"";
 
 #[derive(Debug)]
@@ -18,12 +18,12 @@ pub(crate) struct MemoryGroup {
     files: &'static Files,
 }
 
-/// Names of a version of the interface.
+/// Names of files and values in one version of the interface.
 #[derive(Debug)]
 struct Files {
     usage: &'static str,
     limit: &'static str,
-    /// Word for "no limit".
+    /// Value that means "no limit".
     unlimited: &'static str,
     /// Key of anonymous memory in `memory.stat`.
     anonymous: &'static str,
@@ -36,8 +36,9 @@ const VERSION_1: Files = Files {
     limit: "memory.limit_in_bytes",
     unlimited: "-1",
     anonymous: "rss",
-    // Swappiness asks for anonymous memory, since page cache does not count; the kernel takes page cache all the same at times
-    // (`waits_in`). Without the killer, a group out of memory waits until its limit is raised.
+    // Swappiness 200 makes the kernel prefer anonymous memory, because page cache does not count here; however, the kernel sometimes
+    // reclaims page cache nevertheless (`waits_in`). Because the out-of-memory killer is disabled, a group without memory waits until its
+    // limit is raised.
     settings: &[("memory.swappiness", "200"), ("memory.oom_control", "1")],
 };
 const VERSION_2: Files = Files {
@@ -48,11 +49,11 @@ const VERSION_2: Files = Files {
     settings: &[],
 };
 
-/// Memory of a group, in bytes.
+/// Memory that a group uses, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct GroupMemory {
     pub anonymous: u64,
-    /// Page cache, shared memory, and what the kernel needs for the group.
+    /// Page cache, shared memory, and the kernel's memory for the group.
     pub other: u64,
 }
 
@@ -61,7 +62,7 @@ fn no_group() -> SwapError {
 }
 
 impl MemoryGroup {
-    /// Checks that groups can limit memory here.
+    /// Checks that memory cgroups can limit memory on this machine.
     pub(crate) fn check() -> Result<(), SwapError> {
         hierarchy().map(drop).ok_or_else(no_group)
     }
@@ -88,7 +89,7 @@ impl MemoryGroup {
         shell.into_iter().chain(words.iter().cloned()).collect()
     }
 
-    /// Returns the memory that the group has now.
+    /// Returns the memory that the group uses now.
     pub(crate) fn memory(&self) -> Result<GroupMemory, SwapError> {
         let usage: u64 =
             self.read(self.files.usage)?.trim().parse().map_err(failed("read the group's memory"))?;
@@ -106,24 +107,24 @@ impl MemoryGroup {
         let waits = |thread: fs::DirEntry| {
             fs::read_to_string(thread.path().join("wchan")).is_ok_and(|text| text.trim() == function)
         };
-        // A process that ends meanwhile waits no more.
+        // A process that ends meanwhile does not wait.
         Ok(self.processes()?.into_iter().any(|pid| {
             fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|threads| threads.flatten().any(waits))
         }))
     }
 
-    /// Returns a count of the group's `memory.stat`, if this kernel has it.
+    /// Returns a count from the group's `memory.stat`, if this kernel has it.
     pub(crate) fn count(&self, key: &str) -> Option<u64> {
         field(&self.read("memory.stat").ok()?, key)
     }
 
-    /// Returns whether the group waits for its limit to be raised.
+    /// Returns whether the group is out of memory and waits for its limit to be raised.
     pub(crate) fn is_out_of_memory(&self) -> bool {
         self.read("memory.oom_control").is_ok_and(|text| field(&text, "under_oom") == Some(1))
     }
 
-    /// Limits the group's memory; `None`: not at all. A limit below what it has makes the kernel swap first, and is
-    /// not set as long as it cannot.
+    /// Limits the group's memory; `None` removes the limit. If the limit is below the memory that the group uses, the kernel first swaps;
+    /// if it cannot, the limit stays as it was and no error is returned.
     pub(crate) fn limit(&self, bytes: Option<u64>) -> Result<(), SwapError> {
         let value = bytes.map_or(self.files.unlimited.into(), |bytes| bytes.to_string());
         match fs::write(self.path.join(self.files.limit), value) {
@@ -141,7 +142,7 @@ impl MemoryGroup {
     }
 }
 
-/// Returns where groups are made, and the names there.
+/// Returns the folder in which groups are made, and the names of the interface there.
 fn hierarchy() -> Option<(PathBuf, &'static Files)> {
     let root = Path::new("/sys/fs/cgroup");
     if root.join("memory").join(VERSION_1.usage).exists() {
@@ -151,13 +152,13 @@ fn hierarchy() -> Option<(PathBuf, &'static Files)> {
         fs::read_to_string(root.join(file)).is_ok_and(|text| text.split_whitespace().any(|it| it == "memory"))
     };
     if has_memory("cgroup.controllers") && !has_memory("cgroup.subtree_control") {
-        // A refusal is found when the limit is set.
+        // If the kernel refuses this, the error shows when the limit is set.
         let _ = fs::write(root.join("cgroup.subtree_control"), "+memory");
     }
     has_memory("cgroup.controllers").then(|| (root.to_path_buf(), &VERSION_2))
 }
 
-/// Returns the number beside a key, of text with a key and a number on each line.
+/// Returns the number that follows a key, in a text with a key and a number on each line.
 pub(crate) fn field(text: &str, key: &str) -> Option<u64> {
     let value = |line: &str| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok();
     text.lines().find_map(value)

@@ -1,4 +1,4 @@
-//! Device and group together, and a run in them.
+//! Swap device and memory cgroup together, and a run in them.
 
 use crate::device::{OpenDevice, SwapDevice};
 use crate::error::SwapError;
@@ -10,18 +10,18 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use unrack_units::Bytes;
 
-/// Interval at which the limit follows the group's other memory.
+/// Interval at which the limit is adapted to the group's memory that is not anonymous.
 const PACE: Duration = Duration::from_millis(5);
-/// Interval at which threads are looked at.
+/// Interval at which the group's threads are checked.
 const THREADS_PACE: Duration = Duration::from_millis(20);
-/// Function of the kernel in which threads wait for changed pages of files.
+/// Function of the kernel in which threads wait until changed pages of files are written.
 const THROTTLE: &str = "reclaim_throttle";
-/// Least change of the limit, in bytes.
+/// Minimum change of the limit, in bytes.
 const STEP: u64 = 64 * unrack_basis::PAGE as u64;
-/// Rise of the limit when a group can neither go on nor swap more.
+/// Step in bytes by which the limit rises when a group can neither continue nor swap more.
 const RELIEF: u64 = 1 << 20;
 
-/// A swap device and a memory cgroup, until this is dropped.
+/// A swap device and a memory cgroup, which exist until this value is dropped.
 #[derive(Debug)]
 pub struct KernelSwap {
     device: OpenDevice,
@@ -32,29 +32,30 @@ pub struct KernelSwap {
 /// Counts of one run under swap.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SwapCounts {
-    /// Pages swapped in.
+    /// Number of pages swapped in.
     pub ins: u64,
-    /// Pages swapped out.
+    /// Number of pages swapped out.
     pub outs: u64,
-    /// Pages that the machine looked at to find some to swap out; those used lately stay. 0 where the kernel does not say.
+    /// Number of pages that the machine examined to find some to swap out; recently used ones stay. 0 if the kernel has no such count.
     pub scanned: u64,
-    /// Largest anonymous memory, in bytes.
+    /// Peak of anonymous memory, in bytes.
     pub peak_anonymous: u64,
-    /// Largest other memory of the group, in bytes.
+    /// Peak of the group's memory that is not anonymous, in bytes.
     pub peak_other: u64,
-    /// Largest memory in bytes by which the limit was raised, since the group could neither go on nor swap more.
+    /// Maximum amount in bytes by which the limit was raised because the group could neither continue nor swap more.
     pub relief: u64,
-    /// Time in ns in which a thread waited until changed pages of files were written: with version 1 of cgroups, for 0.1 s
-    /// whenever reclaim meets them alone (`reclaim_throttle`).
+    /// Time in ns in which a thread waited until changed pages of files were written. With version 1 of cgroups, a thread waits 0.1 s each
+    /// time that reclaim finds only such pages (`reclaim_throttle`).
     pub throttled_ns: u64,
-    /// Uncompressed over compressed size of what was in the device when it held most; `None` if it does not compress.
+    /// Ratio of the uncompressed to the compressed size of the data in the device at the time when it held most; `None` if the device does
+    /// not compress.
     pub compression: Option<f64>,
 }
 
-/// Checks what can be seen without changing anything: the user, and a memory cgroup.
+/// Checks all requirements that can be checked without changing the machine: the user, and a memory cgroup.
 ///
 /// # Errors
-/// [`SwapError::Lacking`], with what to do about it.
+/// [`SwapError::Lacking`]; the text states the remedy.
 pub fn check_machine() -> Result<(), SwapError> {
     check_user()?;
     MemoryGroup::check()
@@ -68,10 +69,10 @@ fn check_user() -> Result<(), SwapError> {
 }
 
 impl KernelSwap {
-    /// Makes a device of `size`, and a group.
+    /// Makes a swap device of `size`, and a memory cgroup.
     ///
     /// # Errors
-    /// [`SwapError::Lacking`] if this machine or user cannot.
+    /// [`SwapError::Lacking`] if this machine does not support it or this user may not do it.
     pub fn open(kind: &SwapDevice, size: Bytes, mut undo: Undo) -> Result<KernelSwap, SwapError> {
         check_user()?;
         let device = OpenDevice::open(kind, size, &mut undo)?;
@@ -84,7 +85,8 @@ impl KernelSwap {
         self.group.command(words)
     }
 
-    /// Lets `run` run commands of the group, which have at most `local` anonymous memory.
+    /// Calls `run`, which runs commands of the group, while the group may have at most `local` anonymous memory. Returns the result of
+    /// `run` and the counts.
     ///
     /// # Errors
     /// [`SwapError::Failed`] if the group cannot be limited.
@@ -104,7 +106,8 @@ impl KernelSwap {
         Ok((done, SwapCounts { ins, outs, scanned, ..peaks? }))
     }
 
-    /// Lets `run` run commands of the group without a limit, and returns some of the pages that they had.
+    /// Calls `run`, which runs commands of the group, without a limit. Returns the result of `run` and a sample of the contents of the
+    /// commands' pages.
     ///
     /// # Errors
     /// [`SwapError::Failed`] if the group cannot be read.
@@ -126,7 +129,7 @@ impl KernelSwap {
         Ok((done, sample?.into_bytes()))
     }
 
-    /// Keeps the limit at `local` and what is not anonymous, until `is_over`.
+    /// Keeps the limit at `local` plus the group's memory that is not anonymous, until `is_over`.
     fn keep(&self, local: u64, is_over: &AtomicBool) -> Result<SwapCounts, SwapError> {
         let (mut seen, mut set, mut most_stored, mut relief) = (SwapCounts::default(), 0u64, 0, 0);
         let mut looked = Instant::now();
@@ -157,7 +160,8 @@ impl KernelSwap {
         Ok(seen)
     }
 
-    /// Returns pages swapped in, out, and looked at so far: by the group, or, where the kernel does not count that, by all.
+    /// Returns the number of pages swapped in, swapped out, and examined so far. The numbers are the group's, or those of the whole machine
+    /// if the kernel does not count them for the group.
     fn swapped(&self) -> [u64; 3] {
         let of_all = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
         let count = |key: &str| self.group.count(key).or(field(&of_all, key)).unwrap_or(0);

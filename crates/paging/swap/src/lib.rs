@@ -1,16 +1,16 @@
-//! The kernel's own far memory: a program in a memory cgroup that swaps to a device of its own.
+//! The kernel's own far memory: a program in a memory cgroup that swaps to a separate device.
 //!
-//! What a program loses to swap is decided by code that is not ours: the kernel's page tables, lists, and fault handler.
-//! So it can check what a line predicts.
+//! The kernel's page tables, lists and fault handler determine how much time a program loses to swap. Because this code is independent of
+//! Unrack, it can check Unrack's predictions.
 //!
 //! | module | does |
 //! |---|---|
 //! | [`kernel_swap`](KernelSwap) | device and group together; a run in them |
-//! | `group` | the cgroup: its limit, which follows what is not anonymous memory |
+//! | `group` | the cgroup: its limit, which follows the memory that is not anonymous |
 //! | `device` | zram, or a file |
 //! | `sample` | contents of a program's pages |
-//! | `undo` | puts all back, also when this process is killed |
-//! | [`touch`] | the program by which the cost of a fault is measured |
+//! | `undo` | restores the machine, even if this process is killed |
+//! | [`touch`] | the program that measures the cost of a fault |
 //!
 //! Only root can do this.
 #![forbid(unsafe_code)]
@@ -30,7 +30,7 @@ pub use undo::Undo;
 
 use unrack_units::Bytes;
 
-/// Returns the memory of this machine.
+/// Returns the amount of memory of this machine.
 pub fn memory_of_machine() -> Bytes {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let kib =

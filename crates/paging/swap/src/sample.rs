@@ -1,17 +1,17 @@
-//! Contents of a running program's pages: what they compress to decides what swapping them costs.
+//! Contents of a running program's pages, because their compressibility determines the cost of swapping them.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use unrack_basis::{PAGE, SplitMix64};
 
-/// Most pages that are kept.
+/// Maximum number of pages in a sample.
 const MOST: usize = 4096;
-/// Pages that are looked for in a process at once.
+/// Number of pages that are tried in a process at once.
 const AT_ONCE: usize = 32;
 /// Bit of a present page in `/proc/PID/pagemap` (proc_pid_pagemap(5)).
 const PRESENT: u64 = 1 << 63;
 
-/// A uniform sample of the pages that were seen (reservoir sampling).
+/// A uniform sample of the pages that were read (reservoir sampling).
 #[derive(Debug)]
 pub(crate) struct PageSample {
     pages: Vec<Vec<u8>>,
@@ -24,7 +24,7 @@ impl PageSample {
         PageSample { pages: Vec::new(), seen: 0, numbers: SplitMix64::new(1) }
     }
 
-    /// Looks at some pages of a process. One that ends meanwhile has none.
+    /// Reads some pages of a process. If the process ends meanwhile, no page is read.
     pub(crate) fn look(&mut self, pid: u32) {
         let of = |name: &str| format!("/proc/{pid}/{name}");
         let (Ok(maps), Ok(pagemap), Ok(memory)) =
@@ -45,7 +45,7 @@ impl PageSample {
         }
     }
 
-    /// Returns the pages, one after another.
+    /// Returns the contents of the sampled pages, one after another.
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.pages.concat()
     }
@@ -62,7 +62,7 @@ impl PageSample {
     }
 }
 
-/// Returns the first page of a private writable mapping without a file, and its number of pages.
+/// Returns the first page and the number of pages if a line of `/proc/PID/maps` describes a private writable mapping without a file.
 fn anonymous(line: &str) -> Option<(u64, u64)> {
     let mut fields = line.split_whitespace();
     let (range, rights, inode) = (fields.next()?, fields.next()?, fields.nth(2)?);
@@ -73,7 +73,7 @@ fn anonymous(line: &str) -> Option<(u64, u64)> {
         .then(|| (start, end - start))
 }
 
-/// Returns the nth page of ranges, which have more.
+/// Returns page number `n` of all pages in the ranges, which must contain more than `n` pages.
 fn nth(ranges: &[(u64, u64)], mut n: u64) -> u64 {
     for (start, pages) in ranges {
         if n < *pages {

@@ -1,5 +1,5 @@
-//! The program by which the cost of a fault is measured: touches one word of every page in random order, pass after
-//! pass, so that each touch swaps one page in, and another out.
+//! The program that measures the cost of a fault. It touches one word of every page in random order, pass after pass, so that each touch
+//! swaps one page in and another one out.
 
 use memmap2::{Advice, MmapMut};
 use std::io::Write;
@@ -7,22 +7,23 @@ use std::sync::Barrier;
 use std::time::Instant;
 use unrack_basis::{PAGE, SplitMix64};
 
-/// Measured passes.
+/// Number of measured passes.
 const PASSES: usize = 5;
 
-/// Times of the program.
+/// Times that the program measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Touched {
-    /// Time in ns of a page that is first written while there is room.
+    /// Mean time in ns to first write a page while there is room.
     pub fresh_ns: f64,
-    /// Time in ns of a page that is first written while another must leave for it.
+    /// Mean time in ns to first write a page while another page must be swapped out for it.
     pub crowded_ns: f64,
-    /// Time in ns of a touch that swaps in, of each pass.
+    /// Mean time in ns of a touch that swaps a page in, for each pass.
     pub fault_ns: Vec<f64>,
 }
 
-/// Touches `pages` pages, filled with those in `contents` again and again, and writes what [`Touched::parse`] reads.
-/// As many `threads` touch a part each, at the same time: for a page that leaves, all cores that run one must forget it.
+/// Touches `pages` pages, which are filled with the pages in `contents` repeatedly, and writes the line that [`Touched::parse`] reads. Each
+/// of `threads` threads touches a separate part at the same time. Several threads are useful because, when a page is swapped out, all cores
+/// that run one of them must drop the page's translation.
 ///
 /// # Errors
 /// If there are no contents or no memory, or `out` cannot be written.
@@ -53,7 +54,7 @@ pub fn touch(pages: usize, threads: usize, contents: &[u8], mut out: impl Write)
     writeln!(out, "{}", text.join(" "))
 }
 
-/// Touches the part of one thread. Returns the numbers of the line, in its order.
+/// Touches the part of one thread. Returns the numbers for the output line, in the line's order.
 fn touch_part(part: &mut [u8], contents: &[&[u8]], seed: u64, barrier: &Barrier) -> Vec<f64> {
     let pages = part.len() / PAGE;
     let mut fill = |pages: std::ops::Range<usize>| {
@@ -64,13 +65,13 @@ fn touch_part(part: &mut [u8], contents: &[&[u8]], seed: u64, barrier: &Barrier)
         }
         start.elapsed().as_nanos() as f64 / count as f64
     };
-    // The first eighth has room, and the second half has none, at any share between.
+    // Whatever share of memory is local, the first eighth of the pages has room and the second half has none.
     let fresh_ns = fill(0..pages / 8);
     fill(pages / 8..pages / 2);
     let crowded_ns = fill(pages / 2..pages);
     let order = order(pages, &mut SplitMix64::new(seed));
     let mut times = vec![fresh_ns, crowded_ns];
-    // The first pass fetches what the filling left in its own order.
+    // The first pass is not counted, because it finds the pages in the state that the filling left.
     for pass in 0..=PASSES {
         barrier.wait();
         let (before, start) = (major_faults(), Instant::now());
@@ -108,7 +109,7 @@ fn order(pages: usize, numbers: &mut SplitMix64) -> Vec<u32> {
     list
 }
 
-/// Returns the major faults of this thread so far (proc_pid_stat(5), field 12).
+/// Returns the number of major faults of this thread so far (proc_pid_stat(5), field 12).
 fn major_faults() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/stat").unwrap_or_default();
     let after_name = text.rsplit(')').next().unwrap_or_default();

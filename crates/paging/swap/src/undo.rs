@@ -1,8 +1,8 @@
-//! Shell that puts everything back: when it is asked to, or when nobody is left who could ask.
+//! Shell that restores the machine, either on request or when no process is left that could request it.
 //!
-//! It is told each step that undoes something before that is done. Its input ends with the last process that could still
-//! need these things; so a `kill -9` leaves no swap device behind. If the shell was killed too, its record of the steps is
-//! left, and the next one does them.
+//! Before each step that changes the machine, the shell receives the line that undoes the step. The shell's input ends with the last
+//! process that could still need the changes. Therefore not even a `kill -9` leaves a swap device behind. If the shell itself is killed,
+//! its record of the lines stays, and the next `unrack swap` executes them.
 
 use crate::error::{SwapError, failed, lacking};
 use std::fs::File;
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Steps are undone from the last to the first; one that fails does not keep others from being done.
+/// Steps are undone from the last to the first; if one fails, the others are still executed.
 const SHELL: &str = "trap '' HUP INT TERM
 todo=
 while read -r line; do
@@ -21,15 +21,15 @@ while read -r line; do
 done
 eval \"$todo\" 2> /dev/null";
 
-/// Folder of the records: it is empty after a restart of the machine, as the devices are gone.
+/// Folder of the records. A restart of the machine empties it, as it removes the devices.
 const RECORDS: &str = "/run";
-/// Start of a record's name, which ends with the number of its shell.
+/// Start of a record's name, which ends with the process number of its shell.
 const RECORD: &str = "unrack-swap-undo-";
 
-/// Time that another's shell has to do its steps.
+/// Maximum time to wait for another `unrack swap`'s shell to execute its steps.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Steps to undo.
+/// Steps that undo the changes to the machine.
 #[derive(Debug)]
 pub struct Undo {
     shell: Child,
@@ -37,7 +37,7 @@ pub struct Undo {
 }
 
 impl Undo {
-    /// Starts the shell. Call it before anything that ends all children of this process.
+    /// Starts the shell. Must be called before any code that ends all children of this process.
     ///
     /// # Errors
     /// [`SwapError::Lacking`] if there is no shell.
@@ -48,7 +48,7 @@ impl Undo {
         Ok(Undo { shell: command.spawn().map_err(lacking("start a shell"))?, record: None })
     }
 
-    /// Records all steps that come in a file, after it has done those of shells that were killed.
+    /// Records all later steps in a file, after executing the steps of shells that were killed.
     pub(crate) fn record_in(&mut self, folder: &Path) -> Result<(), SwapError> {
         let what = format!("record in {} what is to be undone", folder.display());
         for entry in std::fs::read_dir(folder).map_err(lacking(&what))?.flatten() {
@@ -64,15 +64,15 @@ impl Undo {
         Ok(())
     }
 
-    /// Records all steps that come in this machine's folder for that.
+    /// Records all later steps in this machine's folder for records.
     ///
     /// # Errors
-    /// If it cannot be written, or another's steps cannot be undone.
+    /// If the folder cannot be written, or the steps of a killed shell cannot be executed.
     pub(crate) fn record(&mut self) -> Result<(), SwapError> {
         self.record_in(Path::new(RECORDS))
     }
 
-    /// Adds one line of shell, which undoes what comes next.
+    /// Adds one line of shell, which undoes the change that follows.
     pub(crate) fn add(&mut self, line: &str) -> Result<(), SwapError> {
         debug_assert!(!line.contains('\n'));
         if let Some(record) = &mut self.record {
@@ -84,9 +84,9 @@ impl Undo {
     }
 }
 
-/// Does the steps of a record, unless its shell does, and removes it.
+/// Executes the steps of a record, unless its shell is still doing so, and removes the record.
 fn undo_for(shell: u32, record: &Path) -> std::io::Result<()> {
-    // Its number may have gone to another process.
+    // The name is checked too, because the process number may belong to another process now.
     let is_at_work = || {
         let name = std::fs::read_to_string(format!("/proc/{shell}/comm"));
         record.exists() && name.is_ok_and(|name| name.trim() == "sh")
@@ -108,14 +108,14 @@ fn undo_for(shell: u32, record: &Path) -> std::io::Result<()> {
 impl Drop for Undo {
     /// Undoes all steps, and waits until that is done.
     fn drop(&mut self) {
-        // A shell that has ended has undone everything.
+        // A shell that has ended has undone all steps.
         if let Some(mut to) = self.shell.stdin.take() {
             let _ = to.write_all(b"undo\n");
         }
         if let Some(mut done) = self.shell.stdout.take() {
             let _ = done.read(&mut [0]);
         }
-        // It may be the child of a process that this one was forked from.
+        // The shell may be the child of a process from which this one was forked.
         let _ = self.shell.try_wait();
     }
 }

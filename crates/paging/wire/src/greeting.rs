@@ -1,10 +1,10 @@
-//! Greetings: what a client asks for, and what a node answers.
+//! Greetings: the request of a client for a session, and the answer of a node.
 
 use crate::layout::{HELLO, MAGIC, MOST_IDS, MOST_PAGES, Malformed, PAGE, VERSION, WELCOME, WELCOME_HEAD};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, transmute};
 
-/// Bytes of a [`Hello`].
+/// Encoded form of a [`Hello`].
 #[derive(FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 struct HelloBytes {
@@ -16,7 +16,7 @@ struct HelloBytes {
     zero: [u8; 8],
 }
 
-/// Bytes at the start of a [`Welcome`].
+/// Encoded form of the start of a [`Welcome`].
 #[derive(FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 struct WelcomeHeadBytes {
@@ -25,7 +25,7 @@ struct WelcomeHeadBytes {
     status: U16,
 }
 
-/// Bytes of a [`Welcome`].
+/// Encoded form of a [`Welcome`].
 #[derive(FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 struct WelcomeBytes {
@@ -40,13 +40,13 @@ struct WelcomeBytes {
     zero: [u8; 12],
 }
 
-/// Way in which pages are transferred.
+/// Way in which pages are transferred between a client and a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 pub enum PageTransport {
-    /// Pages travel in messages.
+    /// Pages are sent in messages.
     Stream = 0,
-    /// Pages travel through memory that the node hands out.
+    /// Pages are copied through memory that the node hands out.
     Shared = 1,
 }
 
@@ -56,12 +56,12 @@ pub struct Hello {
     pub version: u16,
     pub transport: u16,
     pub page_bytes: u32,
-    /// Pages that the node has to reserve for this session; 0: none.
+    /// Number of pages that the node has to reserve for this session; 0: none.
     pub reserve: u64,
 }
 
 impl Hello {
-    /// Makes a greeting of this version.
+    /// Makes a greeting of this version of the protocol.
     pub fn new(transport: PageTransport, reserve: u64) -> Hello {
         Hello { version: VERSION, transport: transport as u16, page_bytes: PAGE as u32, reserve }
     }
@@ -78,10 +78,10 @@ impl Hello {
         })
     }
 
-    /// Decodes a greeting. All versions begin alike, so that a refusal can name the version.
+    /// Decodes a client's greeting. All versions begin in the same way, so that a refusal can name the version.
     ///
     /// # Errors
-    /// [`Malformed`] if the bytes are not the greeting of an unrack client, of whatever version.
+    /// [`Malformed`] if the bytes are not the greeting of an unrack client of any version.
     pub fn decode(bytes: &[u8; HELLO]) -> Result<Hello, Malformed> {
         let bytes: HelloBytes = transmute!(*bytes);
         if bytes.magic != MAGIC {
@@ -96,7 +96,7 @@ impl Hello {
     }
 }
 
-/// Answer of a node to the request for a session.
+/// Answer of a node to a client's request for a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 pub enum GreetingStatus {
@@ -105,11 +105,11 @@ pub enum GreetingStatus {
     OtherVersion = 1,
     OtherPageSize = 2,
     OtherTransport = 3,
-    /// Fewer pages are free than the reservation, or none.
+    /// Fewer pages are free than the client wants to reserve, or none are free.
     Full = 4,
     /// The node, or this client, has as many sessions as allowed.
     TooManySessions = 5,
-    /// The reservation, together with what this client has, exceeds the share of one client.
+    /// The reservation, together with the pages that this client has, exceeds the share of one client.
     OverShare = 6,
     /// The node accepts known keys only, and this connection is not encrypted.
     KeysNeeded = 7,
@@ -131,16 +131,16 @@ pub struct Welcome {
     pub version: u16,
     pub status: GreetingStatus,
     pub most_pages: u32,
-    /// Number of pages of the node.
+    /// Total number of pages of the node.
     pub capacity: u64,
-    /// Number of pages that this client could have now.
+    /// Number of pages that this client could get now.
     pub free: u64,
     pub most_ids: u32,
-    /// Number of pages of each extent of shared memory.
+    /// Number of pages in each extent of shared memory.
     pub extent_pages: u32,
-    /// Most pages that one client may hold, with all its sessions together.
+    /// Maximum number of pages that one client may store, over all its sessions.
     pub share: u64,
-    /// Milliseconds after which the node ends a silent session.
+    /// Time in milliseconds after which the node ends a silent session.
     pub silence_ms: u32,
 }
 
@@ -164,19 +164,19 @@ impl Welcome {
         })
     }
 
-    /// Returns the version of the node, whose place is the same in all versions.
+    /// Returns the node's version of the protocol, which has the same position in all versions.
     ///
     /// # Errors
-    /// If it is no memory node.
+    /// If the bytes are not the greeting of a memory node.
     pub fn version(head: &[u8; WELCOME_HEAD]) -> Result<u16, Malformed> {
         version(&transmute!(*head))
     }
 
-    /// Decodes a welcome and checks its limits.
+    /// Decodes a node's welcome and checks its limits.
     ///
     /// # Errors
-    /// [`Malformed`] if the bytes are not the greeting of a memory node, its status is none that is known, or a node
-    /// that welcomes us names limits out of bounds.
+    /// [`Malformed`] if the bytes are not the greeting of a memory node, if its status is unknown, or if a node that accepts the session
+    /// states limits out of bounds.
     pub fn decode(bytes: &[u8; WELCOME]) -> Result<Welcome, Malformed> {
         let bytes: WelcomeBytes = transmute!(*bytes);
         let welcome = Welcome {

@@ -1,4 +1,4 @@
-//! Sizes, limits and times that both ends know.
+//! Sizes, limits and times that both the pager and the memory node know.
 
 use core::time::Duration;
 
@@ -15,14 +15,14 @@ pub const WELCOME: usize = 64;
 pub const WELCOME_HEAD: usize = 12;
 /// Bytes of a message's header.
 pub const HEADER: usize = 16;
-/// Most pages that one store or load may carry.
+/// Maximum number of pages in one store or load message.
 pub const MOST_PAGES: u32 = 64;
-/// Number of ids, counted from 0: 256 GiB of pages per session.
+/// Number of page ids, counted from 0: 256 GiB of pages per session.
 pub const MOST_IDS: u32 = 1 << 26;
-/// Usual time for which each end waits for the other while that says nothing, and owes something: a machine that
-/// restarts its network is back sooner, and TCP gives up a lost peer in the same time.
+/// Default time for which each end waits while the other end owes an answer and is silent. A machine that restarts its network returns
+/// within this time, and TCP gives up a lost peer after the same time.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Error for bytes that violate the protocol, with the reason.
+/// Error for bytes that violate the protocol; the text states the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);

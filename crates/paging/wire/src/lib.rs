@@ -1,9 +1,9 @@
 //! Protocol between a pager and a memory node, byte for byte (decision 2). Numbers are little-endian.
 //!
-//! The pager is a guest in a program: it may not use the C library's allocator, its thread-local storage or its locks.
-//! So this crate is `no_std`, without `alloc` or `unsafe`: it has only numbers and arrays, and the compiler enforces that. This
-//! linkage is why it is a crate. Layouts are structs of little-endian integers, whose sizes the compiler checks against the
-//! arrays (`zerocopy`, which has no `std` here either).
+//! The pager is a guest in a program: it may not use the C library's allocator, its thread-local storage or its locks. Therefore this crate
+//! is `no_std`, without `alloc` or `unsafe`, and contains only numbers and arrays. The protocol is a separate crate because the compiler
+//! can enforce this for a whole crate only. Layouts are structs of little-endian integers, whose sizes the compiler checks against the
+//! arrays (`zerocopy`, which is `no_std` here as well).
 //!
 //! ```text
 //! hello    magic 8 | version 2 | transport 2 | page bytes 4 | reserved pages 8 | zero 8
@@ -19,8 +19,8 @@
 //! | grant (shared memory) | | the same header with a descriptor beside it; or `detail` 1: full |
 //! | ping | | the same header |
 //!
-//! Replies come in the order of their requests, and repeat the header with 0x80 added to the verb. Instead of any reply
-//! the node may send *bye*, with the reason in `detail`, and end the session.
+//! Replies come in the order of their requests, and repeat the header with 0x80 added to the verb. Instead of any reply, the node may send
+//! *bye*, with the reason in `detail`, and end the session.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Messages after the greeting: each begins with a header.
+//! Messages after the greeting. Each of them begins with a header.
 
 use crate::layout::{HEADER, MOST_IDS, MOST_PAGES, Malformed};
 use zerocopy::little_endian::{U16, U32};
@@ -16,7 +16,7 @@ pub enum Verb {
     Forget = 3,
     Grant = 4,
     Bye = 5,
-    /// Asks the node to reply, which also shows that the client is there.
+    /// Asks the node to reply, which also shows the node that the client is alive.
     Ping = 6,
 }
 
@@ -41,7 +41,7 @@ pub enum EndReason {
 }
 
 impl EndReason {
-    /// Decodes a reason; `None` if it is unknown.
+    /// Decodes a reason; returns `None` if it is unknown.
     pub fn decode(number: u32) -> Option<EndReason> {
         [EndReason::Stopping, EndReason::Malformed, EndReason::NotHeld, EndReason::Silent]
             .into_iter()
@@ -57,12 +57,12 @@ pub struct Header {
     pub count: u16,
     /// First of `count` consecutive page ids.
     pub id: u32,
-    /// Sequence number of the request in the session; a reply repeats it.
+    /// Sequence number of the request in the session; the reply repeats it.
     pub number: u32,
     pub detail: u32,
 }
 
-/// Bytes of a [`Header`].
+/// Encoded form of a [`Header`].
 #[derive(FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 struct HeaderBytes {
@@ -81,12 +81,12 @@ impl Header {
         Header { verb, reply: false, count, id, number, detail: 0 }
     }
 
-    /// Returns the header of this request's reply.
+    /// Returns the header of the reply to this request.
     pub fn answer(self, detail: u32) -> Header {
         Header { reply: true, detail, ..self }
     }
 
-    /// Makes the header of a farewell.
+    /// Makes the header of the message with which a node ends a session.
     pub fn bye(reason: EndReason) -> Header {
         Header { verb: Verb::Bye, reply: true, count: 0, id: 0, number: 0, detail: reason as u32 }
     }
@@ -106,7 +106,7 @@ impl Header {
     /// Decodes a header.
     ///
     /// # Errors
-    /// [`Malformed`] if the reserved byte is not zero, or the verb is none that is known.
+    /// [`Malformed`] if the reserved byte is not zero, or the verb is unknown.
     pub fn decode(bytes: &[u8; HEADER]) -> Result<Header, Malformed> {
         let bytes: HeaderBytes = transmute!(*bytes);
         if bytes.zero != 0 {
@@ -125,8 +125,8 @@ impl Header {
     /// Checks that a node may act on this header as a request.
     ///
     /// # Errors
-    /// [`Malformed`] if this is a reply, a message that only a node sends, or names no pages, too many, or pages beyond
-    /// the largest id.
+    /// [`Malformed`] if this is a reply or a message that only a node sends. Also if it names no pages, too many pages, or pages beyond the
+    /// largest id.
     pub fn check_request(&self) -> Result<(), Malformed> {
         let pages = self.count as u32;
         let most = if self.verb == Verb::Forget { u16::MAX as u32 } else { MOST_PAGES };

@@ -1,7 +1,7 @@
-//! Pages fetched before a thread waits for them, if the run is to read ahead.
+//! Read-ahead: pages that are fetched before a thread waits for them, if the run's settings ask for it.
 //!
-//! A page that arrives is put into the program, so that its touch costs nothing. The first page of each batch stays out, inactive:
-//! its touch shows that the batch is of use ([`crate::trend`]).
+//! When such a page arrives, the pager puts it into the program, so that its touch costs no fault. The first page of each batch stays out
+//! of the program, as an inactive page: its touch shows that the batch is of use ([`crate::trend`]).
 
 use super::fetches::{Fault, Fetch};
 use super::pager::Pager;
@@ -14,7 +14,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use rustix::io::Errno;
 
 impl Pager {
-    /// Fetches what a thread is about to want that waits for the page at `address`.
+    /// Fetches the pages that a thread will probably need next. The thread waits for the page at `address`.
     pub(super) fn read_ahead_of(&mut self, address: usize, thread: u32) {
         let most = self.most_ahead();
         if most > 0 {
@@ -23,7 +23,7 @@ impl Pager {
         }
     }
 
-    /// Fetches the next batch if the page at `address`, which the thread touched, is its marker.
+    /// Fetches the next batch if the page at `address`, which the thread touched, is the marker of the current batch.
     pub(super) fn read_on(&mut self, address: usize, thread: u32) {
         let most = self.most_ahead();
         if most == 0 {
@@ -62,7 +62,7 @@ impl Pager {
         record.state == State::Remote && !record.emptying && record.contents != Contents::Leaving
     }
 
-    /// Takes in a page that arrived before a thread waited for it.
+    /// Puts a page that was fetched ahead into the program, or leaves it inactive if it is the marker. No thread waits for the page yet.
     pub(super) fn finish_ahead(&mut self, fetch: Fetch) {
         let Fetch { id, fault: Fault { thread, .. }, .. } = fetch;
         let record = *self.space.pages.table.get(id);
@@ -87,7 +87,7 @@ impl Pager {
                 self.space.fetches.begin(fetch);
                 return self.space.read_changes();
             }
-            // Its place is gone, or not writable now: it stays where it is.
+            // The place of the page is gone, or not writable now. Therefore the page stays remote.
             Err(_) => {
                 self.space.pages.table.set_state(id, State::Remote);
                 self.space.store.dropped(&mut self.space.pages.table, id);

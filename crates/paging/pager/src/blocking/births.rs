@@ -1,9 +1,9 @@
-//! Children of a process whose memory is borrowed: the kernel tells of each fork, and the pages that are away go to the
-//! child as copies. It gets no pager by that.
+//! Children of a process whose memory is borrowed: the kernel reports each fork, and the pager copies the pages that are out of the program
+//! to the child. The child itself gets no pager.
 //!
-//! From the moment in which a fork copies page tables until its message is read, the kernel refuses to move pages: what
-//! the books say when the message is read is what was away when the child was made. The child's own changes of its
-//! address space wait for their messages to be read, too.
+//! From the moment when a fork copies page tables until its message is read, the kernel refuses to move pages. Therefore the bookkeeping at
+//! the time when the message is read shows exactly the pages that were out of the program when the child was made. In the same way, the
+//! child's changes of its address space wait until the pager has read their messages.
 
 use super::events::Events;
 use crate::den;
@@ -19,43 +19,44 @@ use core::ffi::c_int;
 use rustix::fd::{FromRawFd, OwnedFd};
 use rustix::io::Errno;
 
-/// Most pages that are copied at once.
+/// Maximum number of pages that are copied at once.
 const MOST_COPIED: usize = 512;
 
-/// A mapping that moved: from where, to where, and its length.
+/// A mapping that moved: its old address, its new address, and its length.
 type Move = (usize, usize, usize);
 
-/// A child that lacks pages from `next` on.
+/// A child of a fork that still lacks pages, from index `next` on.
 struct Child {
     uffd: Uffd,
     next: usize,
-    /// Most pages to copy at once.
+    /// Maximum number of pages to copy at once.
     most: usize,
-    /// The next page is not where it is in the parent's books, but where its mapping moved to.
+    /// True if the next page is not at its address in the parent's bookkeeping, but at the address to which its mapping moved.
     is_moved: bool,
-    /// Changes of its memory since, in this order.
+    /// Changes of the child's memory since the fork, in this order.
     changes: Vec<Change>,
 }
 
-/// Change of an address space.
+/// Change of a child's address space.
 #[derive(Clone, Copy)]
 enum Change {
     Moved(Move),
-    /// Unmapped or emptied, from here to there.
+    /// Unmapped or emptied, from the first address up to the second.
     Dropped(usize, usize),
 }
 
-/// Pages that are away, which a child gets as copies.
+/// Pages out of the program, of which a child gets copies.
 struct Away<'a> {
     memory: &'a Memory,
     pages: &'a Residency,
     /// The pages, lowest address first.
     ids: Vec<Id>,
-    /// Mappings that moved before the fork, although the messages came behind that of the fork.
+    /// Mappings that moved before the fork, although their messages came after that of the fork.
     moved: Vec<Move>,
 }
 
-/// Gives the child of the fork at `at` in the backlog what is away. Nothing behind that was applied to the books yet.
+/// Copies all pages that are out of the program to the child of the fork at index `at` of the backlog. No later message of the backlog may
+/// have been applied to the bookkeeping yet.
 pub(super) fn provide_for_child(
     descriptor: c_int,
     at: usize,
@@ -76,7 +77,7 @@ pub(super) fn provide_for_child(
 }
 
 impl Away<'_> {
-    /// Copies pages to a child, and adds the children that it has meanwhile.
+    /// Copies pages to a child. Children that this child forks meanwhile are added to `children`.
     fn provide(&self, mut child: Child, children: &mut Vec<Child>) {
         while let Some(rest) = self.ids.get(child.next..).filter(|rest| !rest.is_empty()) {
             let address = self.pages.table.get(rest[0]).address;
@@ -92,12 +93,13 @@ impl Away<'_> {
             match result {
                 _ if done > 0 => child.pass(done / PAGE),
                 Ok(()) | Err(Errno::EXIST) => child.pass(1),
-                // It has ended, or runs another program.
+                // The child has ended, or runs another program.
                 Err(Errno::SRCH) => return,
-                // The kernel looks for the place before it looks whether that is changing.
+                // For an address that does not exist, the kernel reports that error even if the address space is changing. Therefore the
+                // child's changes are checked first.
                 Err(_) if child.uffd.is_changing() => child.follow(children),
                 Err(Errno::AGAIN) => {}
-                // Neighbours may be in two mappings.
+                // Neighbouring pages may be in two mappings.
                 Err(_) if pages > 1 => child.most = pages / 2,
                 Err(_) if moved.is_some() && !child.is_moved => child.is_moved = true,
                 Err(_) => child.pass(1),
@@ -127,19 +129,19 @@ fn moved_to(moves: &[Move], address: usize) -> Option<usize> {
 
 impl Child {
     fn new(descriptor: c_int) -> Child {
-        // SAFETY: the kernel made it for whoever reads the message of the fork.
+        // SAFETY: the kernel made the descriptor for the reader of the fork's message.
         let uffd = unsafe { OwnedFd::from_raw_fd(descriptor) }.into();
         Child { uffd, next: 0, most: MOST_COPIED, is_moved: false, changes: Vec::new() }
     }
 
-    /// Goes on behind so many pages.
+    /// Continues after `pages` more pages.
     fn pass(&mut self, pages: usize) {
         self.next += pages;
         self.most = MOST_COPIED;
         self.is_moved = false;
     }
 
-    /// Returns where the child has now what was at this address, if it still wants that.
+    /// Returns the child's current address of the page that was at `address`, or `None` if the child has dropped the page.
     fn place(&self, address: usize) -> Option<usize> {
         self.changes.iter().try_fold(address, |at, change| match *change {
             Change::Moved(one) => Some(moved_to(&[one], at).unwrap_or(at)),
@@ -147,7 +149,7 @@ impl Child {
         })
     }
 
-    /// Reads what the child did to its address space.
+    /// Reads the child's changes of its address space.
     fn follow(&mut self, children: &mut Vec<Child>) {
         let mut events = Vec::new();
         if self.uffd.read(&mut events).is_err() || events.is_empty() {
@@ -155,7 +157,7 @@ impl Child {
         }
         for event in events {
             match event {
-                // Its page is on its way, or comes when this ends.
+                // The page of this fault is being copied, or arrives before the copying ends.
                 Event::Fault { .. } => {}
                 Event::Remap { from, to, len } => self.changes.push(Change::Moved((from, to, len))),
                 Event::Remove { start, end } | Event::Unmap { start, end } => {

@@ -1,8 +1,8 @@
-//! Borrowed memory: of a process that was there before, and goes on as it was when `unrack` ends, however that ends.
+//! Borrowed memory: memory of a process that ran before `unrack` did and that continues as before when `unrack` ends, however it ends.
 //!
-//! Nothing of the program is changed that could not be changed back: its system calls are not filtered, and its forks are
-//! reported by the kernel ([`super::births`]). When `unrack` asks for it, or was killed, the pager puts every page back, and
-//! ends with all its memory. Only its code stays, until `unrack` unmaps that.
+//! Every change to the program can be undone: its system calls are not filtered, and the kernel reports its forks ([`super::births`]). When
+//! `unrack` asks for the memory, or was killed, the pager puts every page back and ends, and frees all its memory. Only its code stays
+//! until `unrack` unmaps it.
 
 use super::helper;
 use super::life::{FEATURES, end_before_filter, start_main};
@@ -19,23 +19,24 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 
-/// Features that `unrack` has to ask for at the userfaultfd of [`handed::receive`].
+/// Features that `unrack` has to request for the userfaultfd of [`handed::receive`].
 pub const FEATURES_TO_BORROW: u64 = FEATURES | FEATURE_EVENT_FORK;
 
-/// The program may have huge pages again when its memory is given back.
+/// True if the program may use huge pages again when its memory is given back.
 static MAY_BE_HUGE: AtomicBool = AtomicBool::new(false);
 
 /// Starts the pager of this process, with the files of [`handed::receive`].
 ///
 /// # Errors
-/// `ENOMEM` if the address space has no room for the pager's memory, else as for [`super::start`]. All is as before then.
+/// `ENOMEM` if the address space has no room for the pager's memory; otherwise the errors of [`super::start`]. After an error, the process
+/// is as before.
 ///
 /// # Safety
 /// Called once, after `receive` succeeded.
 pub unsafe fn start_to_borrow() -> Result<(), Errno> {
     let are_refused = rustix::thread::transparent_huge_pages_are_disabled().unwrap_or(true);
     MAY_BE_HUGE.store(!are_refused, Relaxed);
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees that `receive` succeeded.
     let started = den::reserve().and_then(|()| start_with(unsafe { handed::control() }));
     if started.is_err() {
         // SAFETY: no pager has begun.
@@ -59,7 +60,7 @@ extern "C" fn borrower_main(slot: *mut c_void) -> c_int {
     sys::close_all_files_but(&mut handed::numbers());
     let control = control().expect("attached before");
     let slot = &control.slots[slot as usize];
-    // SAFETY: this thread has them to itself.
+    // SAFETY: only this thread uses the descriptors.
     let Handed { control: locked, uffd, maps, statm, pagemap } = unsafe { handed::take() };
     let memory = Memory::of(uffd, (maps, statm, pagemap));
     let owner = Owner::new(Some(locked));
@@ -78,14 +79,14 @@ extern "C" fn borrower_main(slot: *mut c_void) -> c_int {
     }
 }
 
-/// Ends the pager's threads and all their memory. Nothing of the program's is in it.
+/// Ends the pager's threads and frees all their memory, which no longer contains anything of the program.
 fn leave(control: &ControlHead, slot: &ProcessSlot) -> ! {
     helper::end();
     if MAY_BE_HUGE.load(Relaxed) {
         let _ = rustix::thread::disable_transparent_huge_pages(false);
     }
     control.free(slot, slot.pid.load(Relaxed));
-    // SAFETY: this is the last thread that uses either.
+    // SAFETY: this is the last thread that uses the control file or the den.
     unsafe {
         attached::detach();
         bare_thread::end_with_memory(den::heap(), den::LEN)

@@ -7,7 +7,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use rustix::io::Errno;
 
-/// Messages that were read but not yet handled, in the order in which they came.
+/// Messages that were read but not handled yet, in the order of their arrival.
 pub(super) struct Events {
     control: &'static ControlHead,
     backlog: VecDeque<Event>,
@@ -21,7 +21,7 @@ impl Events {
         Events { control, backlog: VecDeque::new(), incoming: Vec::new(), applied: 0 }
     }
 
-    /// Reads all messages that are there; returns whether there were any. Ends the process if they cannot be read, because its
+    /// Reads all available messages and returns whether there were any. If the messages cannot be read, ends the process, because its
     /// threads would wait forever.
     pub(super) fn read(&mut self, uffd: &Uffd) -> bool {
         match self.try_read(uffd) {
@@ -37,7 +37,7 @@ impl Events {
         Ok(!self.incoming.is_empty())
     }
 
-    /// Reads until no change of the address space is under way.
+    /// Reads messages until the address space is not changing any more.
     pub(super) fn read_until_still(&mut self, uffd: &Uffd) {
         loop {
             self.read(uffd);
@@ -48,29 +48,30 @@ impl Events {
         }
     }
 
-    /// Returns the message at this place of the backlog, which may grow while it is handled.
+    /// Returns the message at this index of the backlog, which may grow while the message is handled.
     pub(super) fn get(&self, at: usize) -> Option<Event> {
         self.backlog.get(at).copied()
     }
 
-    /// Returns the messages behind this place of the backlog.
+    /// Returns the messages behind this index of the backlog.
     pub(super) fn behind(&self, at: usize) -> impl Iterator<Item = &Event> {
         self.backlog.iter().skip(at + 1)
     }
 
-    /// Removes all changes from the backlog, which were applied, and leaves the faults.
+    /// Removes all changes, which have been applied, from the backlog and keeps the faults.
     pub(super) fn applied(&mut self) {
         let before = self.backlog.len();
         self.backlog.retain(|event| matches!(event, Event::Fault { .. }));
         self.applied += (before - self.backlog.len()) as u64;
     }
 
-    /// Returns the number of changes that were applied so far. When it grows, pages that a caller has in hand may no longer exist.
+    /// Returns the number of changes of the address space applied so far. When the number grows, pages that a caller has selected may no
+    /// longer exist.
     pub(super) fn changes(&self) -> u64 {
         self.applied
     }
 
-    /// Removes the next message from the backlog, and returns it.
+    /// Removes the oldest message from the backlog and returns it.
     pub(super) fn pop(&mut self) -> Option<Event> {
         self.backlog.pop_front()
     }

@@ -1,39 +1,39 @@
-//! Fetches under way: pages that were requested and have not been given to the program yet.
+//! Fetches in flight: pages that were requested and have not been given to the program yet.
 
 use crate::table::Id;
 use alloc::vec::Vec;
 
-/// Fault as the kernel reports it.
+/// A fault as the kernel reported it.
 #[derive(Clone, Copy)]
 pub(super) struct Fault {
     pub address: usize,
     pub write: bool,
     pub thread: u32,
-    /// Time when it was read.
+    /// Time when the pager read the fault (monotonic ns).
     pub read_ns: u64,
 }
 
-/// Fetch under way.
+/// A fetch in flight.
 #[derive(Clone, Copy)]
 pub(super) struct Fetch {
     pub id: Id,
-    /// The fault that the page is for; the page may have been renamed since.
+    /// The fault for which the page is fetched; the page may have moved to another address since.
     pub fault: Fault,
     pub due_ns: u64,
     /// Time of the request, on the clock of the [`watch`](super::watch).
     pub begun_ns: u64,
-    /// A thread waits for the page: it was not fetched ahead, or not early enough.
+    /// True if a thread waits for the page, because the page was not fetched ahead or not early enough.
     pub is_awaited: bool,
 }
 
-/// All fetches under way. The caller knows whether a page is here yet, since contents may be at a memory node.
+/// All fetches in flight. The caller must state whether a page has arrived, because contents may be at a memory node.
 #[derive(Default)]
 pub(super) struct Fetches {
     under_way: Vec<Fetch>,
 }
 
 impl Fetches {
-    /// Notes a fetch that begins.
+    /// Records a fetch that begins.
     pub(super) fn begin(&mut self, fetch: Fetch) {
         self.under_way.push(fetch);
     }
@@ -42,7 +42,7 @@ impl Fetches {
         self.under_way.is_empty()
     }
 
-    /// Returns the pages under way.
+    /// Returns the pages in flight.
     pub(super) fn ids(&self) -> impl Iterator<Item = Id> {
         self.under_way.iter().map(|fetch| fetch.id)
     }
@@ -58,7 +58,7 @@ impl Fetches {
         Some(self.under_way.remove(at))
     }
 
-    /// Removes the first fetch that is due and whose page is here, and returns it.
+    /// Removes the first fetch that is due and whose page has arrived, and returns it.
     pub(super) fn take_due(&mut self, now_ns: u64, is_here: impl Fn(Id) -> bool) -> Option<Fetch> {
         let is_due = |fetch: &Fetch| fetch.due_ns <= now_ns && is_here(fetch.id);
         let at = self.under_way.iter().position(is_due)?;
@@ -70,14 +70,14 @@ impl Fetches {
         self.under_way.pop()
     }
 
-    /// Returns when the next fetch is due, of those that a thread waits for or of the others. A page from a memory node counts
-    /// once it is here.
+    /// Returns the time when the next fetch is due, either of those that a thread waits for or of the others. Only pages that have arrived
+    /// from a memory node are considered.
     pub(super) fn next_due_ns(&self, is_awaited: bool, is_here: impl Fn(Id) -> bool) -> Option<u64> {
         let asked = self.under_way.iter().filter(|fetch| fetch.is_awaited == is_awaited);
         asked.filter(|fetch| is_here(fetch.id)).map(|fetch| fetch.due_ns).min()
     }
 
-    /// Returns the fetches whose pages are not here yet.
+    /// Returns the fetches whose pages have not arrived yet.
     pub(super) fn coming(&self, is_here: impl Fn(Id) -> bool) -> impl Iterator<Item = &Fetch> {
         self.under_way.iter().filter(move |fetch| !is_here(fetch.id))
     }

@@ -1,13 +1,13 @@
-//! Second thread, for calls that the pager cannot make itself.
+//! Helper thread of the pager, for calls that the pager cannot make itself.
 //!
-//! `madvise` on registered memory returns only when the pager has read its message, so the pager must never call
-//! it. This thread does, on the pager's behalf:
+//! `madvise` on registered memory returns only after the pager has read the message about it. Therefore the pager must never call
+//! `madvise`, and the helper does so on its behalf:
 //! - *forget*: empties slots of the arena whose contents are not needed, so that pages can be moved in again;
-//! - *unshare*: pages that a fork left shared cannot be moved. Populating them for writing gives this process its
-//!   own copy. The pages may be missing by then, which is a fault that the pager serves.
+//! - *unshare*: pages that a fork left shared cannot be moved. If the helper populates them for writing, this process gets its own copies.
+//!   Some pages may be missing at that time, which causes faults that the pager serves.
 //!
-//! Orders go through a ring that only the pager fills and only the helper empties; each side advances only its
-//! own counter. `FILLED` (release) pairs with the helper's load (acquire), `EMPTIED` (release) with [`is_done`].
+//! Orders pass through a ring that only the pager fills and only the helper empties; each side advances only its own counter. `FILLED`
+//! (release) pairs with the helper's load (acquire), `EMPTIED` (release) with [`is_done`].
 
 use crate::{bare_thread, den, door};
 use core::ffi::{c_int, c_void};
@@ -16,7 +16,7 @@ use rustix::thread::futex;
 
 const RING: usize = 256;
 
-/// Call to make for `[at, at+len)`.
+/// Call that the helper makes for `[at, at+len)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     Forget { at: usize, len: usize },
@@ -24,16 +24,17 @@ pub(super) enum Order {
 }
 
 static AT: [AtomicUsize; RING] = [const { AtomicUsize::new(0) }; RING];
-/// Lengths; the lowest bit marks [`Order::Unshare`].
+/// Lengths of the ranges; the lowest bit marks [`Order::Unshare`].
 static LEN: [AtomicUsize; RING] = [const { AtomicUsize::new(0) }; RING];
 static FILLED: AtomicU32 = AtomicU32::new(0);
 static EMPTIED: AtomicU32 = AtomicU32::new(0);
 static RUNNING: AtomicU32 = AtomicU32::new(0);
-/// Number of the thread; 0: it has not begun.
+/// Number of the helper thread; 0: it has not begun.
 static THREAD: AtomicU32 = AtomicU32::new(0);
 static ENDING: AtomicU32 = AtomicU32::new(0);
 
-/// Queues an order. Returns its number, or `None` if the ring is full: try again later.
+/// Queues an order for the helper. Returns its number, or `None` if the ring is full or the helper cannot be started; the caller must try
+/// again later.
 pub(super) fn post(order: Order) -> Option<u32> {
     let number = FILLED.load(Relaxed);
     if number.wrapping_sub(EMPTIED.load(Acquire)) as usize == RING || !ensure_running() {
@@ -50,12 +51,12 @@ pub(super) fn post(order: Order) -> Option<u32> {
     Some(number)
 }
 
-/// Returns whether the order with this number was carried out.
+/// Returns whether the helper has carried out the order with this number.
 pub(super) fn is_done(number: u32) -> bool {
     EMPTIED.load(Acquire).wrapping_sub(number) as i32 > 0
 }
 
-/// Ends the thread, if there is one, after its orders. Nothing is ordered any more.
+/// Ends the helper thread, if it exists, after it has carried out its orders. No further order may be queued.
 pub(super) fn end() {
     ENDING.store(1, Relaxed);
     let is_there = || match THREAD.load(Acquire) {
@@ -68,7 +69,7 @@ pub(super) fn end() {
     }
 }
 
-/// Returns the thread, once it has begun; 0: there is none.
+/// Returns the number of the helper thread, after waiting until it has begun; 0 if there is none.
 pub(super) fn thread() -> u32 {
     while RUNNING.load(Acquire) == 1 && THREAD.load(Acquire) == 0 {
         rustix::thread::sched_yield();
@@ -84,7 +85,8 @@ pub(super) fn reset() {
     THREAD.store(0, Relaxed);
 }
 
-/// Makes sure that the thread runs. It inherits the pager's blocked signals and empty table of files.
+/// Starts the helper thread unless it is running. It inherits the pager's signal mask, in which all signals are blocked, and shares the
+/// pager's table of files. Returns whether the thread runs.
 fn ensure_running() -> bool {
     if RUNNING.load(Relaxed) == 1 {
         return true;
@@ -116,10 +118,10 @@ extern "C" fn helper_main(_: *mut c_void) -> c_int {
 
 fn carry_out(at: usize, len: usize) {
     if len & 1 == 0 {
-        // SAFETY: the pager gave these slots up and reuses them only when this is done.
+        // SAFETY: the pager gave these slots up and reuses them only after this call.
         return unsafe { den::forget(at, len) };
     }
-    // SAFETY: changes no contents. It fails, harmlessly, if memory is gone or not writable.
+    // SAFETY: changes no contents. The call fails without harm if memory is gone or not writable.
     let _ =
         unsafe { rustix::mm::madvise(at as *mut c_void, len - 1, rustix::mm::Advice::LinuxPopulateWrite) };
 }

@@ -24,31 +24,31 @@ use rustix::thread::futex;
 pub const FEATURES: u64 =
     FEATURE_EVENT_REMAP | FEATURE_EVENT_REMOVE | FEATURE_EVENT_UNMAP | FEATURE_THREAD_ID | FEATURE_MOVE;
 
-/// 1 when the pager of this process serves faults, or there is none.
+/// Set to 1 when the pager of this process serves faults, or when the process can have no pager.
 static SERVES: AtomicU32 = AtomicU32::new(0);
-/// The pager's thread.
+/// Number of the pager's thread.
 static PAGER: AtomicU32 = AtomicU32::new(0);
 
 /// Starts the pager of this process. The calling thread's control block must be pinned ([`crate::pins`]).
 ///
 /// # Errors
-/// `ENOSPC` if all slots of the control file are taken by processes, `EAGAIN` if the kernel starts no thread.
+/// `ENOSPC` if other processes use all slots of the control file, `EAGAIN` if the kernel starts no thread.
 pub fn start(control: &'static ControlHead) -> Result<(), Errno> {
     baseline::measure();
     start_thread(control)
 }
 
-/// Starts the pager of this process as [`start`] does, long after its program began.
+/// Starts the pager of this process like [`start`], but long after the program began.
 ///
 /// # Errors
-/// As for [`start`].
+/// The same as for [`start`].
 pub fn start_late(control: &'static ControlHead) -> Result<(), Errno> {
     baseline::count_all();
     start_thread(control)
 }
 
-/// Waits until the pager that [`start`] started serves faults, for a minute at most. On a busy machine a program that runs for a
-/// tenth of a second could otherwise end before its pager begins, with all of its memory local.
+/// Waits until the pager that [`start`] started serves faults, but at most one minute. Without this wait, a program that runs for a tenth
+/// of a second could end on a busy machine before its pager begins, with all of its memory local.
 pub fn wait_for_start() {
     let minute = sys::timespec(60_000_000_000);
     while SERVES.load(Acquire) == 0 {
@@ -62,20 +62,19 @@ fn start_thread(control: &'static ControlHead) -> Result<(), Errno> {
     start_main(control, pager_main)
 }
 
-/// Starts this thread with the number of a slot of the control file.
+/// Starts a pager's thread and passes it the number of a slot of the control file.
 pub(super) fn start_main(control: &'static ControlHead, main: Main) -> Result<(), Errno> {
     let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
     let slot = control.take_slot(pid).ok_or(Errno::NOSPC)?;
-    // SAFETY: a pager's thread never returns, uses only its own stack, the first, and its own memory, and touches no
-    // thread-local storage.
+    // SAFETY: a pager's thread never returns, uses only its own stack, the first, and its own memory, and touches no thread-local storage.
     with_signals_blocked(|| unsafe { bare_thread::start(main, 0, false, slot) })
 }
 
-/// Forgets the parent's pager in the child of a fork, and starts an own one. Where there can be none, the child goes on
-/// with all of its memory local, which is counted.
+/// Drops the parent's pager in the child of a fork, and starts a new one. If the child cannot have a pager, it continues with all of its
+/// memory local, and is counted as such.
 ///
 /// # Safety
-/// Called in the child of a fork that `gate::close` preceded, with its one thread, whose control block is pinned.
+/// Called in the child of a fork that `gate::close` preceded, in its only thread, whose control block is pinned.
 pub unsafe fn start_in_child() {
     let Some(control) = control() else { return };
     gate::reset();
@@ -86,7 +85,7 @@ pub unsafe fn start_in_child() {
     if gate::is_local() {
         return count(&control.counts.unpaged, 1);
     }
-    // SAFETY: the pager that used them is not in this process, and its pages were all put back.
+    // SAFETY: the pager that used this memory is not in this process, and all its pages were put back.
     keep_path_over(|| unsafe {
         heap::reset();
         den::forget_arena();
@@ -100,8 +99,8 @@ pub unsafe fn start_in_child() {
     }
 }
 
-/// Has the pager put all pages back and end, and returns when its threads are gone: the program is about to filter the system
-/// calls of all threads of this process, which would end it for those of the pager.
+/// Makes the pager put all pages back and end, and returns when its threads have ended. This is necessary because the program is about to
+/// filter the system calls of all threads of this process, and the filter would end the process for the calls of the pager's threads.
 pub fn leave() {
     if control().is_none() || gate::is_local() {
         return;
@@ -115,7 +114,7 @@ pub fn leave() {
     }
 }
 
-/// Returns the number of threads in this process that are not the program's.
+/// Returns the number of threads in this process that belong to the pager.
 pub fn threads() -> usize {
     1 + usize::from(super::helper::thread() != 0)
 }
@@ -126,11 +125,11 @@ extern "C" fn pager_main(slot: *mut c_void) -> c_int {
     door::guard_this_thread();
     let control = control().expect("attached before");
     let slot = &control.slots[slot as usize];
-    // SAFETY: this thread has its own table, and no other of this process calls this.
+    // SAFETY: this thread has its own table of files, and no other thread of this process calls this.
     let kept = unsafe { Kept::take(control) };
     match open(control, slot, kept) {
         Ok(mut pager) => {
-            // Most programs that the first one starts never send a page.
+            // Only the first process connects now, because most processes that it starts never send a page.
             if slot.process.load(Relaxed) == 0 {
                 pager.connect();
             }
@@ -140,7 +139,8 @@ extern "C" fn pager_main(slot: *mut c_void) -> c_int {
                 EndOfService::Filter | EndOfService::Recalled => end_before_filter(control, slot),
             }
         }
-        // The machine was checked: the program has given something up, perhaps before this thread began.
+        // The machine was checked before the run. Therefore the program has given up a right or a resource, perhaps before this thread
+        // began.
         Err(why) if slot.process.load(Relaxed) != 0 || !matches!(why, Errno::PERM | Errno::INVAL) => {
             control.free(slot, slot.pid.load(Relaxed));
             gate::stay_local(control, reason(why));
@@ -154,7 +154,7 @@ extern "C" fn pager_main(slot: *mut c_void) -> c_int {
     }
 }
 
-/// Returns the reason why a process can have no pager.
+/// Returns the reason why a process can have no pager, from the error of its start.
 fn reason(why: Errno) -> Unpaged {
     match why {
         Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::NOMEM | Errno::NOSPC => Unpaged::Limits,
@@ -170,13 +170,13 @@ fn serves() {
 fn open(control: &'static ControlHead, slot: &'static ProcessSlot, mut kept: Kept) -> Result<Pager, Errno> {
     let owner = Owner::new(kept.control());
     let memory = Memory::open(FEATURES, &mut kept, Ok)?;
-    // They stay open for children of this process, as long as the pager lives.
+    // The descriptors stay open for children of this process as long as the pager lives.
     core::mem::forget(kept);
     Pager::new(control, slot, memory, (owner, false))
 }
 
-/// Ends this thread and its helper. All pages are in the program, which goes on without a pager. Threads that waited for a page
-/// that was never touched were woken when the userfaultfd was closed, and the kernel serves them.
+/// Ends the pager's thread and its helper. All pages are in the program, which continues without a pager. Threads that waited for a page
+/// that was never touched were woken when the userfaultfd was closed, and the kernel serves their faults.
 pub(super) fn end_before_filter(control: &ControlHead, slot: &ProcessSlot) -> ! {
     super::helper::end();
     control.free(slot, slot.pid.load(Relaxed));

@@ -1,30 +1,29 @@
-//! Blocking pager: the pager's thread serves the faults, and the threads that took them wait.
+//! Blocking pager: the pager's thread serves the faults, and the faulting threads wait.
 //!
-//! Memory of which nothing was ever taken is not registered with the userfaultfd: until the program outgrows its
-//! local memory, and in every mapping it makes later, first touches have their usual cost, and new pages are
-//! found by scanning (`reclaim`).
+//! Memory from which no page was ever taken out is not registered with the userfaultfd. Therefore first touches have their usual cost until
+//! the program outgrows its local memory, and in every mapping that it makes later; new pages are found by scanning (`reclaim`).
 //!
 //! | module | idea |
 //! |---|---|
 //! | `life` | the thread: start, end, fork |
-//! | `borrowed` | memory that is given back while its program goes on |
+//! | `borrowed` | memory that is given back while its program continues |
 //! | `pager` | composition of the parts below, and the main loop |
 //! | `serve` | serving a fault |
 //! | `ahead` | pages fetched before a thread waits for them |
-//! | `reclaim` | choice of the pages to take |
+//! | `reclaim` | choice of the pages to evict |
 //! | `thaw` | every page back in the program |
-//! | `space` | the pages of the process, kept true to `munmap`, `mremap`, `madvise` |
+//! | `space` | the pages of the process, kept consistent with `munmap`, `mremap`, `madvise` |
 //! | `births` | pages for children of a process whose memory is borrowed |
 //! | `events` | messages of the kernel that were not handled yet |
 //! | `fetches` | pages that were requested and have not arrived |
-//! | `store` | contents of taken pages: in place, or at a memory node |
+//! | `store` | contents of evicted pages: in place, or at a memory node |
 //! | `watch` | the run's owner, and a silent memory node |
 //! | `silence` | time that the process has waited for the memory node |
 //! | `helper` | thread that calls `madvise`, which the pager must not call |
 //! | `threads` | the core on which a faulting thread wakes |
 //!
-//! `Pager` owns one of each: `space` (with `events`, `fetches`, `store`, `watch`), `reclaim`, `threads`. A part calls those below
-//! it in this table only.
+//! `Pager` owns one of each of these parts: `space` (with `events`, `fetches`, `store`, `watch`), `reclaim`, `threads`. A part calls only
+//! parts below it in this table.
 
 mod ahead;
 mod births;

@@ -19,10 +19,11 @@ use core::sync::atomic::Ordering::Relaxed;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-/// Time in ns after a request to a memory node in which the thread does not sleep: it would wake after the answer.
+/// Time in ns after a request to a memory node in which the pager's thread does not sleep, because it would wake later than the answer
+/// arrives.
 const SPIN_NS: u64 = 60_000;
 
-/// Pager of one process. Serving of faults is in `serve`, reading ahead in `ahead`.
+/// Pager of one process. Faults are served in `serve`, and pages are fetched ahead in `ahead`.
 pub(super) struct Pager {
     pub control: &'static ControlHead,
     pub space: Space,
@@ -36,15 +37,15 @@ pub(super) struct Pager {
 /// Reason why the main loop ended, with all pages in the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EndOfService {
-    /// Borrowed memory was to be given back.
+    /// `unrack` asked for borrowed memory, or was killed.
     Recalled,
     /// The program is about to filter system calls.
     Filter,
 }
 
 impl Pager {
-    /// Makes the pager of the process of `slot`, whose books are empty. It `is_borrowed` if the process is to go on without this
-    /// pager when the owner ends.
+    /// Makes the pager of the process that has this `slot`, with no page tracked yet. `is_borrowed` is true if the process is to continue
+    /// without this pager when the owner ends.
     pub(super) fn new(
         control: &'static ControlHead,
         slot: &'static ProcessSlot,
@@ -52,7 +53,7 @@ impl Pager {
         (owner, is_borrowed): (Owner, bool),
     ) -> Result<Pager, Errno> {
         memory.uffd.register(den::doorbell(), den::DOORBELL_BYTES)?;
-        // Destinations of moves, as the arena.
+        // Moves need a registered destination. The landings are such destinations, like the arena.
         memory.uffd.register(den::landing(0), den::LANDINGS * PAGE)?;
         count(&control.counts.processes, 1);
         let here = stay_on_this_core();
@@ -73,7 +74,8 @@ impl Pager {
         self.space.store.connect();
     }
 
-    /// Serves faults for ever, or until the program is to go on without this pager, with all pages back.
+    /// Serves faults forever, or until the program is to continue without this pager. In the latter case, returns the reason after all
+    /// pages were put back.
     pub(super) fn run(mut self) -> EndOfService {
         let mut next_tick = now_ns();
         loop {
@@ -102,7 +104,7 @@ impl Pager {
         }
     }
 
-    /// Puts every page back, for ever.
+    /// Puts every page back permanently: the gate stays closed, so that no page is taken out again.
     fn put_all_back(&mut self) {
         gate::shut();
         while self.space.is_any_away() {
@@ -112,7 +114,8 @@ impl Pager {
         gate::set_away(0);
     }
 
-    /// Reads events, and handles all. Changes of the address space come first, because they determine what a fault means.
+    /// Reads the kernel's events and handles all of them. Changes of the address space are applied first, because they determine the
+    /// meaning of a fault.
     fn handle_new_events(&mut self) {
         self.space.events.read(&self.space.memory.uffd);
         let read_ns = now_ns();
@@ -128,7 +131,7 @@ impl Pager {
         }
     }
 
-    /// Answers a thread that waits for all pages to be in the program, before a fork, or for one mapping to be
+    /// Answers a thread at the doorbell. The thread waits until all pages are in the program (before a fork), or until one mapping is
     /// registered.
     fn answer_doorbell(&mut self) {
         self.answer_wishes();
@@ -137,7 +140,7 @@ impl Pager {
         }
     }
 
-    /// Does what threads of the program wait for.
+    /// Carries out the requests for which threads of the program wait at the gate.
     fn answer_wishes(&mut self) {
         if let Some((start, len)) = gate::merge_wish() {
             let end = (start + len).next_multiple_of(PAGE);
@@ -152,7 +155,7 @@ impl Pager {
         }
     }
 
-    /// Puts every page back. The gate is closed, so none is taken meanwhile.
+    /// Puts every page back. The gate is closed, so that no page is taken out meanwhile.
     fn thaw_all(&mut self) {
         loop {
             let changes = self.space.events.changes();
@@ -160,7 +163,7 @@ impl Pager {
                 self.finish_fetch(fetch);
             }
             thaw::put_all_back(&mut self.space);
-            // The place of a page that is left is being moved or unmapped: a message will say so.
+            // If a page is still out of the program, its mapping is being moved or unmapped, and a message about that will follow.
             let may_help = self.space.events.changes() != changes || self.space.memory.uffd.is_changing();
             if !may_help || !self.space.is_any_away() {
                 return;
@@ -169,12 +172,12 @@ impl Pager {
         }
     }
 
-    /// Brings the run back under its limit, as far as this process has to.
+    /// Brings the run back under its limit, as far as this process is responsible.
     pub(super) fn reclaim(&mut self) {
         self.reclaimer.reclaim(&mut self.space, &mut self.transfers);
     }
 
-    /// Waits for an event, the next arrival or the next tick.
+    /// Waits for an event, the next arrival of a page or the next tick.
     fn wait(&mut self, next_tick: u64) {
         let awaited = self.next_due_ns(true);
         let until = [awaited, self.next_due_ns(false)].into_iter().flatten().fold(next_tick, u64::min);
@@ -191,7 +194,7 @@ impl Pager {
         let timeout = sys::timespec(nap);
         let uffd = self.space.memory.uffd.fd();
         let faults = PollFd::from_borrowed_fd(uffd, PollFlags::IN);
-        // An error means a signal or nothing: the loop checks by itself.
+        // An error means a signal or no event; the main loop checks for all of them anyway.
         let woken = match self.space.store.poll() {
             Some(node) => rustix::event::poll(&mut [faults, node], Some(&timeout)),
             None => rustix::event::poll(&mut [faults], Some(&timeout)),
@@ -201,13 +204,13 @@ impl Pager {
         }
     }
 
-    /// Returns when the next fetch is due whose page is here, of those that a thread waits for or of the others.
+    /// Returns the time when the next fetch is due whose page has arrived, either of those that a thread waits for or of the others.
     fn next_due_ns(&self, is_awaited: bool) -> Option<u64> {
         self.space.fetches.next_due_ns(is_awaited, |id| self.space.contents(id).is_some())
     }
 
-    /// Returns whether a page was asked for a moment ago of a memory node. Sleeping would take longer than its answer; any
-    /// other thread that wants this core gets it.
+    /// Returns whether a page was requested from a memory node so recently that a sleep would last longer than the answer takes. The pager
+    /// then yields instead, so that other threads get this core.
     fn awaits_soon(&self, now_ns: u64) -> bool {
         let mut coming = self.space.fetches.coming(|id| self.space.contents(id).is_some());
         self.space.store.is_connected()
@@ -236,9 +239,9 @@ impl Pager {
     }
 }
 
-/// Binds the pager to its current core, which is its program's: waking another core takes five times as long. It
-/// keeps its program's priority: with precedence, the scheduler lets the woken thread wait, and a fetch takes
-/// twice as long (Linux 6.18). Asks for precise timers; goes on without if that is not permitted.
+/// Binds the pager's thread to its current core, where its program runs too, because waking another core takes five times as long. The
+/// thread keeps the priority of its program: if it had precedence, the scheduler would delay the woken thread, and a fetch would take twice
+/// as long (Linux 6.18). Also requests precise timers. Each of these requests may be refused, and then the pager works without it.
 fn stay_on_this_core() -> usize {
     let here = rustix::thread::sched_getcpu();
     let mut only_here = rustix::thread::CpuSet::new();

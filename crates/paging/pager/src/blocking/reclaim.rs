@@ -1,4 +1,4 @@
-//! Reclaim: takes pages from the program, and finds pages that could be taken.
+//! Reclaim: takes pages out of the program, and finds pages that can be taken.
 
 use super::helper::{self, Order};
 use super::space::Space;
@@ -15,18 +15,18 @@ use rustix::io::Errno;
 
 /// Number of waits for a busy memory node before faults are handled again.
 const MOST_WAITS: usize = 4;
-/// Time in ns between two attempts to take stuck pages.
+/// Time in ns between two attempts to take stuck pages out of the program.
 const RETRY_PAUSE_NS: u64 = 20_000_000;
-/// Most stuck pages that are tried again at a time.
+/// Maximum number of stuck pages that are retried at a time.
 const MOST_RETRIED: usize = 512;
 
-/// State of reclaim in one process, besides the books.
+/// State of reclaim in one process, apart from the bookkeeping of its pages.
 pub(super) struct Reclaimer {
     control: &'static ControlHead,
     scan: Scan,
-    /// Time of the next attempt to take stuck pages.
+    /// Time of the next attempt to take out stuck pages.
     next_retry_ns: u64,
-    /// Order to copy pages for this process alone that is being carried out.
+    /// Number of the helper's current order to copy shared pages for this process, if there is one.
     unsharing: Option<u32>,
 }
 
@@ -35,7 +35,7 @@ impl Reclaimer {
         Reclaimer { control, scan: Scan::default(), next_retry_ns: 0, unsharing: None }
     }
 
-    /// Brings the run back under its limit, as far as this process has to.
+    /// Brings the run back under its limit, as far as this process is responsible.
     pub(super) fn reclaim(&mut self, space: &mut Space, transfers: &mut Transfers) {
         let wanted = space.pages.excess();
         if wanted == 0 {
@@ -56,7 +56,7 @@ impl Reclaimer {
         gate::set_away(space.pages.table.len(PageList::Inactive) + space.pages.remote_in_slots());
     }
 
-    /// Makes stuck pages active from time to time, so that taking them is tried again, and when some were copied.
+    /// Makes stuck pages active from time to time, and whenever shared pages were copied, so that reclaim tries them again.
     pub(super) fn retry_stuck(&mut self, space: &mut Space) {
         let now = now_ns();
         let were_copied = self.unsharing.take_if(|order| helper::is_done(*order)).is_some();
@@ -71,8 +71,8 @@ impl Reclaimer {
         }
     }
 
-    /// Has pages copied for this process. One order at a time: what is taken before an old one is carried out would come
-    /// back by it.
+    /// Has shared pages copied for this process. Only one order may be outstanding, because pages that were taken out before an old order
+    /// is carried out would come back because of it.
     fn unshare(&mut self, at: usize, len: usize) {
         if self.unsharing.is_some() || !takes_spare(self.control, len / PAGE) {
             return;
@@ -94,7 +94,7 @@ fn write_out(space: &mut Space, transfers: &mut Transfers, id: Id) -> bool {
     is_sent
 }
 
-/// Reclaim at work on the pages of its process.
+/// Reclaim with access to the pages of its process.
 struct Taking<'a> {
     own: &'a mut Reclaimer,
     space: &'a mut Space,
@@ -122,7 +122,7 @@ impl Reclaim for Taking<'_> {
         pinned.into_iter().for_each(|id| self.space.untrack(id));
         let (mut taken, mut rest) = (0, &batch[..]);
         let changes = self.space.events.changes();
-        // After a change of the address space was applied, the batch may name pages that no longer exist.
+        // After a change of the address space was applied, the batch may contain pages that no longer exist.
         while !rest.is_empty() && self.space.events.changes() == changes {
             let (run, others) = rest.split_at(self.space.pages.run_length(rest));
             taken += self.take(run);
@@ -132,8 +132,8 @@ impl Reclaim for Taking<'_> {
         taken
     }
 
-    /// Tracks the pages present in unregistered memory, which are not reported otherwise. Now and then it looks
-    /// everywhere, for memory that replaced registered memory unnoticed. Returns whether there were any.
+    /// Tracks the pages that are present in unregistered memory, because the kernel does not report them. Some scans cover all memory,
+    /// because other memory may have replaced registered memory unnoticed. Returns whether there were new pages.
     fn scan(&mut self) -> bool {
         if !self.own.scan.begin(&self.space.memory, self.own.control) {
             return false;
@@ -153,8 +153,8 @@ impl Reclaim for Taking<'_> {
 }
 
 impl Taking<'_> {
-    /// Takes neighbouring pages. Those that cannot be taken now become stuck; those that no longer exist are
-    /// forgotten. Returns how many were taken.
+    /// Takes neighbouring pages out of the program. Pages that cannot be taken now become stuck; pages that no longer exist are dropped
+    /// from the table. Returns how many pages were taken.
     fn take(&mut self, run: &[Id]) -> usize {
         let address = self.space.pages.table.get(run[0]).address;
         if !self.registered(address, run.len()) {
@@ -173,12 +173,12 @@ impl Taking<'_> {
         self.space.pages.taken(&run[..moved]);
         match result {
             Ok(()) => moved,
-            // Some of the rest may be gone or elsewhere now; they can wait for the next round.
+            // Some of the remaining pages may be gone or moved by now; they can wait for the next round.
             Err(Errno::AGAIN) => {
                 self.space.read_changes();
                 moved
             }
-            // Neighbours may be in two mappings.
+            // Neighbouring pages may be in two mappings.
             Err(Errno::INVAL) if moved == 0 && run.len() > 1 => {
                 let changes = self.space.events.changes();
                 let mut taken = 0;
@@ -196,11 +196,11 @@ impl Taking<'_> {
         }
     }
 
-    /// Makes sure that pages are in registered memory. A page taken from unregistered memory would be lost: the
-    /// kernel would put an empty one in its place. Pages found by scanning may be in a mapping that replaced the
-    /// registered one, so this asks the kernel before they are taken for the first time. Afterwards any change of
-    /// the mapping is reported, and until the report was read nothing can be moved. A move stays within one
-    /// mapping, so one page stands for all.
+    /// Makes sure that pages are in registered memory. A page that is taken out of unregistered memory would be lost, because the kernel
+    /// would put an empty page in its place. Pages that were found by scanning may be in a mapping that replaced the registered one.
+    /// Therefore the pager asks the kernel before it takes these pages for the first time. Afterwards the kernel reports any change of the
+    /// mapping, and refuses moves until the report was read. Because a move stays within one mapping, the check of one page covers the
+    /// whole run.
     fn make_sure(&mut self, run: &[Id]) -> Result<(), Errno> {
         if run.iter().all(|id| self.space.pages.table.get(*id).sure) {
             return Ok(());
@@ -242,7 +242,7 @@ impl Taking<'_> {
             || each().all(|page| self.space.pages.table.is_registered(page) || self.register_mapping(page))
     }
 
-    /// Registers the whole mapping of a page: registering a part would split it, which makes `mremap` fail.
+    /// Registers the whole mapping of a page. If only a part were registered, the mapping would be split, and `mremap` would fail.
     fn register_mapping(&mut self, address: usize) -> bool {
         let Some(area) = self.own.scan.area_at(&self.space.memory, address) else { return false };
         self.space.register(area.start, area.end)

@@ -1,4 +1,4 @@
-//! Serving a fault: the thread that took it waits until its page is there.
+//! Serving a fault: the faulting thread waits until its page is in the program.
 
 use super::fetches::{Fault, Fetch};
 use super::pager::Pager;
@@ -10,15 +10,15 @@ use crate::table::{Id, State};
 use crate::transfers::Fetched;
 use rustix::io::Errno;
 
-/// Result of serving a fault.
+/// Result of an attempt to serve a fault.
 enum Served {
     Yes,
-    /// The address space is changing: its changes have to be read first.
+    /// The address space is changing: the messages about the changes have to be read first.
     NotYet,
 }
 
 impl Pager {
-    /// Serves a fault, makes room for its page, and charges it to its thread.
+    /// Serves a fault, makes room for its page, and charges the cost to the faulting thread.
     pub(super) fn serve(&mut self, fault: Fault) {
         while let Served::NotYet = self.try_serve(fault) {
             self.space.read_changes();
@@ -55,15 +55,15 @@ impl Pager {
             if result == Err(Errno::AGAIN) {
                 return Served::NotYet;
             }
-            // The page is there already, or the memory is gone: the thread finds out by itself.
+            // The page is present already, or the memory is gone. The woken thread repeats its access and gets the result.
             self.space.memory.uffd.wake(address);
         }
         self.space.pages.track_new(address, given, now_ns());
         Served::Yes
     }
 
-    /// Serves a fault on a page that the record says is there. Either another thread's fault brought it, or the
-    /// kernel dropped it (`MADV_FREE`), in which case it reads as zero.
+    /// Serves a fault on a page that is recorded as present. Either the fault of another thread brought the page, or the kernel dropped it
+    /// (`MADV_FREE`); in the latter case, it reads as zero.
     fn fill_if_missing(&mut self, address: usize) -> Served {
         match self.space.memory.fill(address, 1).1 {
             Err(Errno::AGAIN) => Served::NotYet,
@@ -86,7 +86,7 @@ impl Pager {
         served
     }
 
-    /// Notes that a thread waits for a page under way. A second thread will be woken with the first.
+    /// Notes that a thread waits for a page in flight. If two threads wait for it, both will be woken at once.
     fn await_fetch(&mut self, id: Id, fault: Fault) {
         let Some(fetch) = self.space.fetches.find(id) else { return };
         if !fetch.is_awaited {
@@ -133,11 +133,11 @@ impl Pager {
         fetches.take_due(now_ns, |id| store.contents(&pages.table, id).is_some())
     }
 
-    /// Gives the program the page of a fetch that is not under way any more, as soon as it is here.
+    /// Gives the program the page of a fetch, which was removed from the list, as soon as the page has arrived.
     pub(super) fn finish_fetch(&mut self, fetch: Fetch) {
         let Fetch { id, fault, .. } = fetch;
         loop {
-            // Changes read below may have dropped or renamed the page.
+            // Changes that are read below may have dropped or moved the page.
             if self.space.pages.table.get(id).state != State::Fetching {
                 return self.space.memory.uffd.wake(fault.address);
             }
@@ -182,7 +182,7 @@ impl Pager {
         match self.space.copy_back(id, address) {
             Ok(id) => self.space.pages.activate(id, write, now_ns()),
             Err(Errno::AGAIN) => return Served::NotYet,
-            // The page's place is gone; the message about that change is on its way.
+            // The place of the page is gone; the message about that change will follow.
             Err(_) => {
                 self.space.pages.table.set_state(id, State::Remote);
                 self.space.memory.uffd.wake(address);
@@ -199,7 +199,7 @@ impl Pager {
         self.transfers.fetched(fetched, now_ns());
     }
 
-    /// Charges a fault that was no fetch to its thread: time that a real blade would not have taken.
+    /// Charges a fault that was not a fetch to its thread, because a real blade would not have taken this time.
     fn charge_overhead(&mut self, Fault { address, thread, read_ns, .. }: Fault) {
         let fetching = |id| self.space.pages.table.get(id).state == State::Fetching;
         if self.space.pages.table.find(address).is_some_and(fetching) {

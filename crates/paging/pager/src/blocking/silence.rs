@@ -1,20 +1,21 @@
-//! Time that this process has waited for its memory node. It is stored in the process's slot of the control
-//! segment; `unrack` reads it there, warns, and ends the run when the node is silent for too long.
+//! Time that this process has waited for its memory node. The pager stores it in the process's slot of the control segment. `unrack` reads
+//! it there, warns, and ends the run when the node is silent for too long.
 
-/// Time between two checks.
+/// Time in ns between two checks.
 const PAUSE_NS: u64 = 20_000_000;
-/// Most time that counts between two checks. A pager checks at least every 50 ms while it runs: more time passes
-/// only if its process is stopped, or gets no core, and the node is not to blame for that.
+/// Maximum time in ns that counts between two checks. A pager that runs checks at least every 50 ms. If more time passes, its process was
+/// stopped or got no core, which is not the node's fault.
 const MOST_COUNTED_NS: u64 = 100_000_000;
 
-/// Clock of one pager thread, and the time on it since which its node has been silent.
+/// Clock of one pager thread, and the time on this clock since when its node has been silent.
 #[derive(Default)]
 pub(super) struct Silence {
-    /// Time that passed while this thread ran, in ns.
+    /// Time in ns that passed while this thread ran.
     awake_ns: u64,
     looked_ns: u64,
-    /// Number of arrivals from the node, and the time awake when it last changed or nothing was owed.
+    /// Number of arrivals from the memory node, as of the latest check.
     heard: u64,
+    /// Time on this clock when `heard` last changed, or when the node last owed no answer.
     since_ns: u64,
 }
 
@@ -35,7 +36,7 @@ impl Silence {
         true
     }
 
-    /// Returns how long the node has owed an answer and sent nothing, in ns.
+    /// Returns for how many ns the node has owed an answer without sending any data.
     pub(super) fn silent_ns(&mut self, is_owed: bool, heard: u64) -> u64 {
         if !is_owed || heard != self.heard {
             (self.heard, self.since_ns) = (heard, self.awake_ns);

@@ -1,8 +1,8 @@
-//! The program's pages, kept true to the changes of its address space.
+//! The program's pages, kept consistent with the changes of its address space.
 //!
-//! The kernel refuses every `UFFDIO_MOVE` and `UFFDIO_COPY` with `EAGAIN` from the moment a change begins until
-//! its message was read, so nothing here can act on a mapping that has changed unnoticed. Whoever meets `EAGAIN` calls
-//! [`Space::read_changes`] and looks again: pages in hand may be gone.
+//! From the moment when a change begins until its message is read, the kernel refuses every `UFFDIO_MOVE` and `UFFDIO_COPY` with `EAGAIN`.
+//! Therefore no function of this module can act on a mapping that has changed unnoticed. A function that gets `EAGAIN` calls
+//! [`Space::read_changes`] and checks its pages again, because the change may have removed them.
 
 use super::births;
 use super::events::Events;
@@ -19,10 +19,10 @@ use alloc::vec::Vec;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-/// Time in ns that evicting waits for a busy node before it handles faults again.
+/// Time in ns that eviction waits for a busy memory node before the pager handles faults again.
 const BACK_PRESSURE_NS: u64 = 2_000_000;
 
-/// Pages of one process: the books, the contents of those that were taken, and the fetches under way.
+/// Pages of one process: their bookkeeping, the contents of those that were taken out, and the fetches in flight.
 pub(super) struct Space {
     control: &'static ControlHead,
     pub memory: Memory,
@@ -34,7 +34,7 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// Makes the space of the process of `slot`, with empty books.
+    /// Makes the space of the process that has this `slot`, with no page tracked yet.
     pub(super) fn new(
         control: &'static ControlHead,
         slot: &'static ProcessSlot,
@@ -52,16 +52,16 @@ impl Space {
         }
     }
 
-    /// Reads the kernel's messages, and applies the changes among them. Faults read meanwhile wait.
+    /// Reads the kernel's messages, and applies the changes among them. Faults that are read at this time are handled later.
     pub(super) fn read_changes(&mut self) {
         match self.events.read(&self.memory.uffd) {
             true => self.apply_changes(),
-            // The change has begun but its message has not arrived: its thread needs to run.
+            // The change has begun but its message has not arrived: the thread that causes it needs to run.
             false => rustix::thread::sched_yield(),
         }
     }
 
-    /// Applies all changes in the backlog and leaves the faults.
+    /// Applies all changes in the backlog and keeps the faults.
     pub(super) fn apply_changes(&mut self) {
         let mut next = 0;
         while let Some(event) = self.events.get(next) {
@@ -85,7 +85,7 @@ impl Space {
         self.events.applied();
     }
 
-    /// Drops these pages, whose contents are no longer needed.
+    /// Drops the pages of this range, whose contents are no longer needed.
     fn drop_range(&mut self, start: usize, end: usize) {
         let mut ids = Vec::new();
         self.pages.table.tracked_in(start, end, &mut ids);
@@ -108,7 +108,8 @@ impl Space {
         }
     }
 
-    /// Renames the pages that `mremap` moved. Pages tracked at the new place were unmapped before.
+    /// Updates the addresses of the pages that `mremap` moved. Pages that were tracked at the new addresses are dropped, because `mremap`
+    /// unmapped them.
     fn remap(&mut self, from: usize, to: usize, len: usize) {
         if from == to {
             return;
@@ -123,7 +124,7 @@ impl Space {
         self.pages.table.move_registered(from, to, len);
     }
 
-    /// Registers a whole mapping.
+    /// Registers a whole mapping. Returns whether the kernel accepted it.
     pub(super) fn register(&mut self, start: usize, end: usize) -> bool {
         let is_registered = self.memory.uffd.register(start, end - start).is_ok();
         if is_registered {
@@ -142,28 +143,28 @@ impl Space {
         self.store.discard(&mut self.pages.table, id);
     }
 
-    /// Returns the address of a taken page's contents, if they are in this process.
+    /// Returns the address of the contents of a page that is out of the program, or `None` if they are not in this process.
     pub(super) fn contents(&self, id: Id) -> Option<usize> {
         self.store.contents(&self.pages.table, id)
     }
 
-    /// Notes that a page was moved out of the place from [`Space::contents`].
+    /// Notes that a page was moved out of the place that [`Space::contents`] returned.
     pub(super) fn contents_moved(&mut self, id: Id) {
         self.store.moved(&mut self.pages.table, id);
     }
 
-    /// Takes a page back that was not sent to the node yet; returns whether it was.
+    /// Withdraws a page whose store was not sent to the node yet; returns whether that succeeded.
     pub(super) fn withdraw(&mut self, id: Id) -> bool {
         self.store.withdraw(&mut self.pages.table, id)
     }
 
-    /// Requests a page that is being fetched from the node, unless it was requested or is here.
+    /// Requests a page from the node that is being fetched, unless it was requested already or has arrived.
     pub(super) fn ask_for(&mut self, id: Id) {
         self.store.ask_for(&mut self.pages.table, &self.memory, id);
     }
 
-    /// Copies a page back into memory that is not writable right now, or locked, where `UFFDIO_MOVE` refuses. The
-    /// copy leaves the slot full, so the page gets another record, which is returned.
+    /// Copies a page back into memory that is currently not writable, or is locked, where `UFFDIO_MOVE` refuses. Because the copy leaves
+    /// the slot full, the page gets a new record. Returns the new record's index.
     pub(super) fn copy_back(&mut self, id: Id, address: usize) -> Result<Id, Errno> {
         let contents = self.contents(id).expect("the page is here");
         self.memory.copy(self.control, address, contents)?;
@@ -172,17 +173,17 @@ impl Space {
         Ok(self.pages.track_again(&record))
     }
 
-    /// Returns whether a page's contents are outside the program, and nobody waits for them.
+    /// Returns whether a page's contents are outside the program and no fetch of it is in flight.
     pub(super) fn is_away(&self, id: Id) -> bool {
         matches!(self.pages.table.get(id).state, State::Inactive | State::Remote)
     }
 
-    /// Returns whether any page is not in the program.
+    /// Returns whether any page is outside the program.
     pub(super) fn is_any_away(&self) -> bool {
         !self.fetches.is_empty() || self.pages.table.away().next().is_some()
     }
 
-    /// Requests the pages under way, exchanges bytes with the node, and handles completed requests.
+    /// Requests the pages in flight from the node, exchanges bytes with the node, and handles completed requests.
     pub(super) fn progress(&mut self) {
         if !self.store.is_connected() {
             return;
@@ -193,7 +194,7 @@ impl Space {
         self.store.progress(&mut self.pages.table, &self.memory);
     }
 
-    /// Checks the run's owner and the node.
+    /// Checks the run's owner and the memory node.
     pub(super) fn keep_watch(&mut self) {
         if !self.watch.advance() {
             return;
@@ -204,7 +205,7 @@ impl Space {
         self.watch.note_node(owed, heard, oldest_ns);
     }
 
-    /// Waits for a moment until the node makes progress.
+    /// Waits for a short time for the node to make progress.
     pub(super) fn wait_for_node(&mut self) {
         self.store.flush();
         self.progress();
@@ -213,7 +214,7 @@ impl Space {
         let moment = timespec(BACK_PRESSURE_NS);
         let uffd = self.memory.uffd.fd();
         let mut both = [node, PollFd::from_borrowed_fd(uffd, PollFlags::IN)];
-        // An error means a signal or nothing: the caller checks by itself.
+        // An error means a signal or no event; the caller checks for all of them anyway.
         let _ = rustix::event::poll(&mut both, Some(&moment));
         self.progress();
     }

@@ -1,4 +1,4 @@
-//! Every page back in the program, before a fork and at the pager's end.
+//! Return of every page to the program, before a fork and at the pager's end.
 
 use super::space::Space;
 use crate::den::LANDINGS;
@@ -7,10 +7,10 @@ use crate::table::{Id, State};
 use alloc::vec::Vec;
 use rustix::io::Errno;
 
-/// Most pages that are moved at once.
+/// Maximum number of pages that are moved at once.
 const MOST_MOVED: usize = 512;
 
-/// Puts every page back whose place is there. No fetch is under way, and none begins meanwhile.
+/// Puts back every page whose mapping still exists. No fetch may be in flight or begin meanwhile.
 pub(super) fn put_all_back(space: &mut Space) {
     let away = space.pages.thawing();
     if space.store.is_connected() {
@@ -18,7 +18,7 @@ pub(super) fn put_all_back(space: &mut Space) {
     }
     let mut rest = &away[..];
     while let Some(first) = rest.first() {
-        // Changes applied meanwhile may have dropped some.
+        // Changes applied meanwhile may have dropped some pages.
         if !space.is_away(*first) {
             rest = &rest[1..];
             continue;
@@ -30,7 +30,7 @@ pub(super) fn put_all_back(space: &mut Space) {
     }
 }
 
-/// Puts every page of `away` back as soon as it is here, including those at the node.
+/// Puts back every page of `away` as soon as it has arrived, including pages at the memory node.
 fn bring_back(space: &mut Space, away: &[Id]) {
     let mut rest = away.iter().copied();
     let mut wave: Vec<Id> = Vec::with_capacity(LANDINGS / 2);
@@ -75,7 +75,7 @@ fn put_run_back(space: &mut Space, run: &[Id]) {
         rest = &rest[moved / PAGE..];
         match result {
             Ok(()) => {}
-            // A change may have broken the run of neighbours: go on page by page.
+            // A change may have broken the run of neighbours. Therefore the rest is moved page by page.
             Err(Errno::AGAIN) => {
                 space.read_changes();
                 if rest.len() > 1 {
@@ -96,14 +96,14 @@ fn copy_first_back<'a>(space: &mut Space, run: &'a [Id]) -> &'a [Id] {
             space.read_changes();
             return run;
         }
-        // Its place is being moved or unmapped.
+        // The page's mapping is being moved or unmapped.
         Err(_) => {}
     }
     &run[1..]
 }
 
-/// Marks a page as back. Formerly remote pages will be the first to be taken again, and clean ones must be
-/// known as such then.
+/// Records that a page is back in the program. Pages that were remote will be the first to be evicted again, and clean ones must then still
+/// be known as clean.
 fn thawed(space: &mut Space, id: Id) {
     let was_remote = space.pages.table.get(id).state == State::Remote;
     space.pages.activate(id, false, now_ns());

@@ -1,8 +1,8 @@
 //! Threads of the program, as far as faults reveal them, and the core on which they run after a fault.
 //!
-//! Waking a sleeping core costs about 50 us in a virtual machine, ten times the work of a fault. The scheduler
-//! would wake a thread on an idle core, since the pager occupies the thread's own. So a thread that faults often
-//! is bound to the pager's core for the moment of its wake-up, and released at once.
+//! Waking a sleeping core costs about 50 us in a virtual machine, ten times the work of a fault. The scheduler would wake the thread on
+//! such an idle core, because the pager occupies the thread's own core. Therefore the pager binds a thread that faults often to the pager's
+//! core for the moment of its wakeup, and removes the binding at once.
 
 use crate::control::ControlHead;
 use crate::stride::Stride;
@@ -11,32 +11,32 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use rustix::thread::{CpuSet, Pid};
 
-/// A thread of the program.
+/// A thread of the program that has faulted.
 pub(super) struct Thread {
     pid: Pid,
     /// Index of the thread, dense over all processes of the run.
     pub index: u32,
-    /// Pager time in ns, since the thread's previous fetch, for faults that a real blade would not have.
+    /// Time in ns that the pager spent since the thread's previous fetch on faults that a real blade would not have.
     pub overhead_ns: u64,
-    /// Pages that it was given last for a first touch.
+    /// Pages that the thread received last for a first touch.
     pub stride: Stride,
-    /// Trend of its accesses to remote pages.
+    /// Trend of the thread's accesses to remote pages.
     pub trend: Trend,
     /// Moving average of the time between faults, in ns.
     interval_ns: u64,
     last_ns: u64,
 }
 
-/// Time in ns between faults below which a thread runs where the pager runs.
+/// Time in ns between faults below which a thread is woken on the pager's core.
 const OFTEN_NS: u64 = 400_000;
 
-/// Threads that faulted.
+/// Threads of the program that have faulted.
 pub(super) struct Threads {
     control: &'static ControlHead,
     /// Core that the pager is bound to.
     pub here: usize,
     known: Vec<Thread>,
-    /// Index of the thread that faulted last: usually the next, too.
+    /// Index of the thread that faulted last, which usually is also the next one to fault.
     last: usize,
 }
 
@@ -75,7 +75,7 @@ impl Threads {
         self.known.len() - 1
     }
 
-    /// Forgets ended threads, so that the list stays short in programs that start many.
+    /// Removes ended threads, so that the list stays short in programs that start many threads.
     fn forget_ended(&mut self) {
         if self.known.len().is_power_of_two() && self.known.len() >= 16 {
             self.known.retain(|thread| rustix::thread::sched_getaffinity(Some(thread.pid)).is_ok());
@@ -84,7 +84,7 @@ impl Threads {
 }
 
 impl Thread {
-    /// Runs `wake` such that this thread, if it faults often, wakes up on core `here`.
+    /// Runs `wake` in such a way that this thread, if it faults often, wakes on core `here`.
     pub(super) fn woken_on<T>(&self, here: usize, wake: impl FnOnce() -> T) -> T {
         if self.interval_ns >= OFTEN_NS {
             return wake();
@@ -98,7 +98,7 @@ impl Thread {
         let bound = rustix::thread::sched_setaffinity(Some(self.pid), &only_here);
         let result = wake();
         if bound.is_ok() {
-            // The thread may have ended; then there is nothing to undo.
+            // The thread may have ended; then no binding is left to undo.
             let _ = rustix::thread::sched_setaffinity(Some(self.pid), &own);
         }
         result

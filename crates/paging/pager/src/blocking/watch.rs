@@ -8,15 +8,15 @@ use crate::owner::Owner;
 use crate::sys::now_ns;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// What the pager of one process knows of those on whom it depends.
+/// State of the processes on which one process's pager depends: the owner of the run, and the memory node.
 pub(super) struct Watch {
     control: &'static ControlHead,
     slot: &'static ProcessSlot,
     owner: Owner,
     silence: Silence,
-    /// The process is to go on without its pager when `unrack` ends.
+    /// True if the process is to continue without its pager when `unrack` ends.
     is_borrowed: bool,
-    /// `unrack` was killed.
+    /// True if `unrack` was killed.
     is_orphaned: bool,
 }
 
@@ -30,7 +30,7 @@ impl Watch {
         Watch { control, slot, owner, silence: Silence::default(), is_borrowed, is_orphaned: false }
     }
 
-    /// Returns the time in ns that passed while this thread ran.
+    /// Returns the time in ns that passed while the pager's thread ran.
     pub(super) fn awake_ns(&self) -> u64 {
         self.silence.awake_ns()
     }
@@ -40,8 +40,8 @@ impl Watch {
         self.is_borrowed && (self.is_orphaned || self.control.settings.recall.load(Relaxed) != 0)
     }
 
-    /// Checks the run's owner, and advances the clock. Returns whether it is time to check the node. Cheap enough for every tick
-    /// and every wait.
+    /// Checks the run's owner, and advances the clock. Returns whether it is time to check the node. The call is cheap enough for every
+    /// tick and every wait.
     pub(super) fn advance(&mut self) -> bool {
         let now = now_ns();
         if self.owner.was_killed(now) {
@@ -53,8 +53,8 @@ impl Watch {
         self.silence.advance(now)
     }
 
-    /// Shows `unrack` how long the node has been silent although it owes something. `oldest_ns`: when the oldest fetch began whose
-    /// page is not here.
+    /// Publishes for `unrack` how long the node has been silent although it owes an answer. `oldest_ns`: time when the oldest fetch began
+    /// whose page has not arrived.
     pub(super) fn note_node(&mut self, owed: Option<Owed>, heard: u64, oldest_ns: Option<u64>) {
         let silent_ns = self.silence.silent_ns(owed.is_some(), heard);
         let for_pages = oldest_ns.is_some() || owed == Some(Owed::Pages);

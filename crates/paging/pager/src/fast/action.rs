@@ -1,11 +1,11 @@
-//! Actions of signals, as the kernel and the program know them.
+//! Signal actions: the versions that the kernel has, and the versions that the program sees.
 
 use super::raw::{self, Plain};
 use super::thread::OURS;
 use core::ffi::c_int;
 
 const SA_RESTORER: usize = 0x0400_0000;
-/// Flags of an action that matter to the kernel, whoever's the handler is.
+/// Flags of an action that the kernel acts on, whether the handler is the program's or fast mode's.
 const KERNELS: usize =
     (libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT | libc::SA_RESTART | libc::SA_RESETHAND) as usize;
 
@@ -14,10 +14,10 @@ const KERNELS: usize =
 pub(super) struct Action([usize; 4]);
 
 impl Action {
-    /// Default action.
+    /// Default action of a signal.
     pub(super) const DEFAULT: Action = Action([libc::SIG_DFL, 0, 0, 0]);
 
-    /// Makes the kernel's action for a handler of ours, which leaves by the instructions at `restorer`.
+    /// Makes the kernel's action for a handler of fast mode. The handler returns through the instructions at `restorer`.
     pub(super) fn ours(handler: usize, restorer: usize) -> Action {
         const FLAGS: usize = (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as usize | SA_RESTORER;
         Action([handler, FLAGS, restorer, !OURS as usize])
@@ -33,7 +33,7 @@ impl Action {
         self.0[1] & flag as usize != 0
     }
 
-    /// Returns the address to which the handler returns.
+    /// Returns the address to which the handler of this action returns.
     pub(super) fn restorer(&self) -> usize {
         self.0[2]
     }
@@ -43,28 +43,28 @@ impl Action {
         self.0[3] as u64 | if self.has(libc::SA_NODEFER) { 0 } else { bit(signal) }
     }
 
-    /// Returns whether it is a handler of somebody's.
+    /// Returns whether the action has a handler, which means that it neither ignores the signal nor is the default.
     pub(super) fn is_handler(&self) -> bool {
         !matches!(self.handler(), libc::SIG_DFL | libc::SIG_IGN)
     }
 
-    /// Has the kernel take this action, and returns the one before.
+    /// Installs this action in the kernel, and returns the previous one.
     pub(super) fn install(&self, signal: c_int) -> Result<Action, isize> {
         Action::exchange(signal, Some(self))
     }
 
-    /// Asks the kernel for its action, and has it take another, if there is one.
+    /// Returns the kernel's action for a signal, and replaces it with `new` if there is a new one.
     pub(super) fn exchange(signal: c_int, new: Option<&Action>) -> Result<Action, isize> {
         let mut before = Action::DEFAULT;
         let new = new.map_or(0, |action| action.0.as_ptr() as usize);
         let args = [signal as usize, new, before.0.as_mut_ptr() as usize, size_of::<u64>(), 0, 0];
-        // SAFETY: the program's own call on our copies, or a handler of ours.
+        // SAFETY: either the program's own call on our copies, or an action with a handler of fast mode.
         let result = unsafe { raw::call(libc::SYS_rt_sigaction as usize, args) };
         if raw::is_error(result) { Err(result) } else { Ok(before) }
     }
 
-    /// Returns this action of the kernel as the program knows it: it set `known` if the kernel was given `any`, which the
-    /// kernel itself may have reset to the default.
+    /// Converts an action of the kernel to the one that the program expects to see. If the kernel's action is `any`, the program has set
+    /// `known`; the kernel itself may have reset the handler to the default.
     pub(super) fn as_program_knows(self, any: &Action, known: Action) -> Action {
         match self.0[0] {
             _ if self.restorer() != any.restorer() => self,
@@ -73,8 +73,8 @@ impl Action {
         }
     }
 
-    /// Returns what the kernel is told when the program sets this action: `any` in place of a handler. A guest's
-    /// handlers are its own, and run on its stack.
+    /// Returns the action to install in the kernel when the program sets this action: `any` in place of a handler. In a guest, which is a
+    /// child that shares its parent's memory for a moment, handlers are installed directly and run on the normal stack.
     pub(super) fn for_kernel(self, any: &Action, is_guest: bool) -> Action {
         let Action([handler, flags, restorer, mask]) = self;
         match self.is_handler() {
@@ -90,12 +90,12 @@ impl Action {
     }
 }
 
-// SAFETY: numbers.
+// SAFETY: consists of numbers.
 unsafe impl Plain for Action {
     const ZERO: Action = Action::DEFAULT;
 }
 
-/// Returns the bit of a signal in a set.
+/// Returns the bit of a signal in a signal set.
 pub(super) const fn bit(signal: c_int) -> u64 {
     1 << (signal - 1)
 }

@@ -1,8 +1,7 @@
-//! Creation of threads, of children that share our memory until they become another program, and of forks.
+//! Creation of threads, of forks, and of children that share the parent's memory until they run another program.
 //!
-//! The call is made here, in the parent's handler. A child that shares our memory begins on its own block's
-//! stack, with a copy of the parent's frame in which its stack pointer and its result are its own, and goes on
-//! from that.
+//! The parent's handler makes the system call. A child that shares memory begins on the stack of its own block. It has a copy of the
+//! parent's signal frame, with a different stack pointer and result, and it continues the program from that copy.
 
 use super::context::{Context, floating_point_len, resume};
 use super::descriptors;
@@ -20,7 +19,7 @@ use crate::sys::now_ns;
 use crate::{attached, gate, heap, pins};
 use rustix::io::Errno;
 
-/// Fields of `struct clone_args` that all kernels know.
+/// Parameters of a new thread or process: the fields of `struct clone_args` that all kernels know.
 #[derive(Debug, Clone, Copy)]
 struct Wish {
     flags: u64,
@@ -35,7 +34,7 @@ struct Wish {
 
 const CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 
-/// Handles calls that create or end threads; `None` for other calls.
+/// Handles system calls that create or end threads; returns `None` for other calls.
 pub(super) fn outcome(thread: &Thread, context: &mut Context, number: i64, args: Args) -> Option<Outcome> {
     let wish = match number {
         libc::SYS_clone => Ok(Wish::from_clone(args)),
@@ -46,7 +45,7 @@ pub(super) fn outcome(thread: &Thread, context: &mut Context, number: i64, args:
         }
         libc::SYS_fork => Ok(Wish::from_clone([libc::SIGCHLD as usize, 0, 0, 0, 0, 0])),
         libc::SYS_exit => {
-            // Also what was kept for handlers in which it ends.
+            // Also releases memory held for calls that handlers interrupted, because the thread ends inside these handlers.
             release(thread, usize::MAX);
             thread.leave();
             return Some(Outcome::GoOn(args));
@@ -89,12 +88,12 @@ impl Wish {
         self.flags & flag as u64 != 0
     }
 
-    /// Returns whether the child shares our memory for a moment only, with a parent that waits.
+    /// Returns whether the child shares memory with its parent only for a moment, while the parent waits.
     fn is_guest(&self) -> bool {
         self.has(libc::CLONE_VFORK) && !self.has(libc::CLONE_THREAD)
     }
 
-    /// Returns where the child's stack begins, if it has one of its own.
+    /// Returns the address where the child's stack begins, or 0 if the child uses its parent's stack.
     fn stack_top(&self) -> usize {
         self.stack + self.stack_size
     }
@@ -105,7 +104,7 @@ fn begin(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
         hold_some(thread, word, 4);
     }
     if wish.has(libc::CLONE_CHILD_CLEARTID) {
-        // The kernel writes there when the child has ended.
+        // The kernel writes to this address when the child has ended.
         pins::pin_range(wish.child_tid, wish.child_tid + 4);
     }
     if !wish.has(libc::CLONE_VM) {
@@ -115,7 +114,7 @@ fn begin(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
         refuse("clone of a process that shares memory");
     }
     let Some(child) = Thread::take(&lock()) else { return raw::error(Errno::AGAIN) };
-    // The child has its parent's mask, and no alternate stack unless it goes on on its parent's.
+    // The child inherits its parent's mask. It has an alternate stack only if it continues on its parent's stack.
     child.blocked.set(thread.blocked.get());
     if wish.is_guest() {
         child.alternate.set(thread.alternate.get());
@@ -124,15 +123,15 @@ fn begin(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
     let frame = copy_frame(context, child, wish.stack_top());
     let result = start(wish, child, frame);
     if raw::is_error(result) || wish.is_guest() {
-        // The child was not created, or has become another program, or ended.
+        // The child was not created, runs another program, or has ended.
         release(child, usize::MAX);
         child.release();
     }
     result
 }
 
-/// Forks. The whole address space is copied, so every page must be in it; the lock keeps them there. The child
-/// has this one thread, no registered memory, and books of its own.
+/// Forks the process. Because the whole address space is copied, every page must be in it, and the lock keeps the pages there. The child
+/// has only this thread, no registered memory, and new bookkeeping.
 fn fork(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
     if thread.is_guest() {
         refuse("fork in a child of vfork");
@@ -142,7 +141,7 @@ fn fork(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
     thaw(&mut engine);
     let args = CloneArgs::new(wish, 0, 0);
     let request = [&raw const args as usize, size_of::<CloneArgs>(), 0, 0, 0, 0];
-    // SAFETY: the program's own call; parent and child both go on from here, each in its own memory.
+    // SAFETY: the program's own call; parent and child both continue here, each in its own memory.
     let result = unsafe { raw::call(libc::SYS_clone3 as usize, request) };
     if result != 0 {
         return result;
@@ -150,7 +149,7 @@ fn fork(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
     drop(handlers);
     let control = engine.space.control;
     engine.forget();
-    // SAFETY: this process has one thread, and forgot what it had there.
+    // SAFETY: this process has one thread, which uses no earlier allocation.
     attached::keep_path_over(|| unsafe { heap::reset() });
     descriptors::close_all();
     thread.be_alone(rustix::thread::gettid().as_raw_nonzero().get() as u32);
@@ -163,7 +162,7 @@ fn fork(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
     if dispatch(thread).is_err() {
         gate::die(control, "cannot handle system calls in a forked process");
     }
-    // Without these ticks nothing is ever taken.
+    // Without these ticks, no page is ever evicted.
     if started.is_ok() && start_ticking().is_err() {
         control.note_unpaged(Unpaged::Limits);
     }
@@ -173,7 +172,7 @@ fn fork(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
     0
 }
 
-/// Puts every page into the program. Fetches under way need not arrive any more.
+/// Puts every page into the program. Fetches in flight are cancelled by this.
 fn thaw(engine: &mut Engine) {
     let now = now_ns();
     for id in engine.space.pages.thawing() {
@@ -182,15 +181,16 @@ fn thaw(engine: &mut Engine) {
     engine.forked_ns = now;
 }
 
-/// Makes a frame for the child on its block's stack, from which it goes on. Returns its address.
+/// Makes a signal frame for the child on the stack of the child's block. The child continues the program from this frame. Returns the
+/// frame's address.
 fn copy_frame(context: &Context, child: &Thread, stack_top: usize) -> usize {
     let stack = child.stack();
     let state = context.0.uc_mcontext.fpregs as usize;
     let state_len = floating_point_len(state);
     let state_at = (stack.base + stack.size - state_len) & !63;
     let frame = (state_at - size_of::<Context>() - 64) & !63;
-    // SAFETY: the kernel's frame exists during the handler; the block belongs to the child, which does not run
-    // yet, and has room: a frame is a few KiB.
+    // SAFETY: the kernel's frame exists during the handler. The block belongs to the child, which does not run yet, and has enough room,
+    // because a frame takes a few KiB.
     unsafe {
         core::ptr::copy_nonoverlapping(state as *const u8, state_at as *mut u8, state_len);
         core::ptr::copy_nonoverlapping(context, frame as *mut Context, 1);
@@ -207,13 +207,13 @@ fn copy_frame(context: &Context, child: &Thread, stack_top: usize) -> usize {
     frame
 }
 
-/// Creates the child. Returns in the parent.
+/// Creates the child. Returns only in the parent.
 fn start(wish: Wish, child: &'static Thread, frame: usize) -> isize {
     let bottom = child.stack().base;
     let args = CloneArgs::new(wish, bottom, (frame - bottom) & !63);
     let result;
-    // SAFETY: the child begins on its block's stack, below its frame, and never returns here. It shares all
-    // memory, and the kernel keeps the parent's registers.
+    // SAFETY: the child begins on its block's stack, below its frame, and never returns here. It shares all memory, and the kernel keeps
+    // the parent's registers.
     unsafe {
         core::arch::asm!(
             "syscall",
@@ -253,18 +253,18 @@ struct CloneArgs {
 impl CloneArgs {
     fn new(wish: Wish, stack: usize, stack_size: usize) -> CloneArgs {
         let Wish { flags, pidfd, child_tid, parent_tid, exit_signal, tls, .. } = wish;
-        // The handlers are ours, and end with the program that the child becomes.
+        // The installed handlers are fast mode's. They stay until the child runs another program.
         let flags = flags & !CLEAR_SIGHAND;
         CloneArgs { flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls }
     }
 }
 
-/// Takes the child's first steps.
+/// Runs first in the new child: sets up the child's thread, then continues the program.
 extern "C" fn live(thread: &'static Thread, frame: usize) -> ! {
     let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     thread.settle(tid);
     pins::pin_this_thread();
-    // SAFETY: this thread's own block, whose stack it leaves below.
+    // SAFETY: this thread's own block, whose stack the thread leaves below.
     if unsafe { enable(thread) }.is_err() {
         gate::die(
             attached::control().expect("attached before"),

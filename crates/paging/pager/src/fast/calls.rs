@@ -1,9 +1,9 @@
-//! Handling of the program's system calls, before they are made.
+//! Handling of the program's system calls before they are made.
 //!
-//! Most calls proceed by themselves, on the program's own stack and with its own signal mask, once their memory
-//! is held: the handler sends the thread to [`go_on`], so that interruptions, restarts and cancellation
-//! work as usual. Calls that change memory, threads, signals or our descriptors are made here, in the program's
-//! stead. Unknown calls are refused.
+//! Fast mode first holds the memory of a call, which means that the pages stay present. Then most calls are made by the thread itself, on
+//! the program's own stack and with the program's own signal mask: the handler sends the thread to [`go_on`], so that interruptions,
+//! restarts and cancellation work as usual. The handler itself makes calls that change memory, threads, signals or the pager's descriptors,
+//! on behalf of the program. Unknown calls are refused.
 
 use super::context::{Context, go_on};
 use super::hold::release;
@@ -13,7 +13,7 @@ use super::raw::Args;
 use super::thread::Thread;
 use super::{birth, descriptors, mappings, signals};
 
-/// Handles the call at which the context stands.
+/// Handles the system call at which the context stands.
 pub(super) fn handle(thread: &Thread, context: &mut Context) {
     release(thread, context.register(libc::REG_RSP));
     let (number, args) = (context.number(), context.args());

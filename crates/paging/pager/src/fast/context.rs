@@ -1,7 +1,7 @@
-//! State of an interrupted thread of the program, and ways back to it.
+//! State of an interrupted thread of the program, and the ways to resume it.
 //!
-//! A call that proceeds by itself is made by `unrack_fast_call`, on the program's own stack, below its red zone,
-//! where its return address waits. For unwinders and for interruptions this is a function call.
+//! If a thread makes a system call itself, it does so in `unrack_fast_call`, on the program's own stack. The return address is below the
+//! red zone of that stack. For unwinders and for interruptions, this looks like a function call.
 
 use super::raw::Args;
 use super::thread::{DISPATCH, OURS, Thread};
@@ -12,7 +12,7 @@ core::arch::global_asm!(
     ".pushsection .text.unrack_fast, \"ax\", @progbits",
     ".globl unrack_fast_call, unrack_fast_call_changed, unrack_fast_return",
     ".hidden unrack_fast_call, unrack_fast_call_changed, unrack_fast_return",
-    // At [rsp]: where to go on; above it the program's red zone.
+    // At [rsp]: the address at which to continue; above it, the program's red zone.
     "unrack_fast_call:",
     ".cfi_startproc",
     ".cfi_def_cfa rsp, 136",
@@ -20,7 +20,7 @@ core::arch::global_asm!(
     "syscall",
     "ret 128",
     ".cfi_endproc",
-    // The same with the arguments' registers as the program knows them, before the address.
+    // The same, but the program's original values of the argument registers are on the stack before the address.
     "unrack_fast_call_changed:",
     ".cfi_startproc",
     ".cfi_def_cfa rsp, 184",
@@ -34,7 +34,7 @@ core::arch::global_asm!(
     "pop r9",
     "ret 128",
     ".cfi_endproc",
-    // Unwinders recognize the frame of a signal by these very bytes.
+    // Unwinders recognize the frame of a signal by exactly these bytes.
     "unrack_fast_return:",
     ".byte 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0",
     "syscall",
@@ -47,10 +47,10 @@ unsafe extern "C" {
     fn unrack_fast_return();
 }
 
-/// Bytes below the stack pointer that belong to the program.
+/// Number of bytes below the stack pointer that belong to the program.
 pub(super) const RED_ZONE: usize = 128;
 
-/// State of an interrupted thread of the program; changes here take effect when it goes on.
+/// State of an interrupted thread of the program. Changes take effect when the thread resumes.
 #[repr(transparent)]
 pub(super) struct Context(pub libc::ucontext_t);
 
@@ -80,7 +80,7 @@ impl Context {
         self.set_register(libc::REG_RAX, result as usize);
     }
 
-    /// Returns the blocked signals: the kernel's sets have 64 bits.
+    /// Returns the set of blocked signals, for modification. The kernel's sets have 64 bits.
     pub(super) fn mask(&mut self) -> &mut u64 {
         // SAFETY: the C library's set begins with the kernel's, and any bits are valid.
         unsafe { &mut *(&raw mut self.0.uc_sigmask).cast() }
@@ -91,14 +91,14 @@ impl Context {
         *self.mask() | thread.blocked.get()
     }
 
-    /// Blocks these signals when the thread goes on, as far as the program can tell: a fault or a call with ours
-    /// blocked would end the process.
+    /// Blocks these signals when the thread resumes. `SIGBUS` and `SIGSYS` are blocked only from the program's view, because a fault or a
+    /// system call would end the process if they were really blocked.
     pub(super) fn block(&mut self, thread: &Thread, signals: u64) {
         thread.blocked.set(signals & OURS);
         *self.mask() = signals & !OURS;
     }
 
-    /// Returns whether the thread is about to make a call that was sent to [`go_on`].
+    /// Returns whether the thread is about to make a call for which it was sent to [`go_on`].
     pub(super) fn stands_at_call(&self) -> bool {
         let at = self.register(libc::REG_RIP);
         at == unrack_fast_call as *const () as usize || at == unrack_fast_call_changed as *const () as usize
@@ -108,7 +108,7 @@ impl Context {
 const ARGUMENTS: [c_int; 6] =
     [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_R10, libc::REG_R8, libc::REG_R9];
 
-/// Returns the size of the state at `fpregs`: the kernel stores it in bytes that processors leave to software.
+/// Returns the size of the floating-point state at `fpregs`. The kernel stores this size in bytes that processors leave to software.
 pub(super) fn floating_point_len(state: usize) -> usize {
     const PLAIN: usize = 512;
     const MAGIC_AT: usize = 464;
@@ -118,15 +118,14 @@ pub(super) fn floating_point_len(state: usize) -> usize {
     if magic == MAGIC { len as usize } else { PLAIN }
 }
 
-/// Has the thread make its call by itself when the handler returns.
+/// Makes the thread perform its system call itself, with these arguments, when the handler returns.
 pub(super) fn go_on(context: &mut Context, args: Args) {
     let before = context.args();
     let back = context.register(libc::REG_RIP);
     let mut stack = context.register(libc::REG_RSP) - RED_ZONE;
     let mut push = |value: usize| {
         stack -= 8;
-        // SAFETY: the program's stack, where it has nothing yet. The page may be missing: a fault here is handled
-        // like any other.
+        // SAFETY: an unused part of the program's stack. The page may be missing: a fault here is handled like any other.
         unsafe { (stack as *mut usize).write(value) };
     };
     push(back);
@@ -140,24 +139,24 @@ pub(super) fn go_on(context: &mut Context, args: Args) {
     context.set_register(libc::REG_RSP, stack);
 }
 
-/// Leaves our handler for the state in a frame that the kernel, or we, made.
+/// Leaves the current handler and resumes the state in a frame that the kernel or fast mode made.
 ///
 /// # Safety
 /// `frame` is the address of the `ucontext` of such a frame.
 pub(super) unsafe fn resume(thread: &Thread, frame: usize) -> ! {
     thread.selector.store(DISPATCH, Relaxed);
-    // SAFETY: as the caller says. This stack is not used again.
+    // SAFETY: the caller guarantees that the frame is valid. This stack is not used again.
     unsafe {
         core::arch::asm!("mov rsp, {}", "jmp {}", in(reg) frame, sym unrack_fast_return, options(noreturn));
     }
 }
 
-/// Returns an address among this library's instructions.
+/// Returns an address in this library's code.
 pub(super) fn own_code() -> usize {
     unrack_fast_call as *const () as usize
 }
 
-/// Returns the address at which the kernel's frame of a signal is left.
+/// Returns the address of the code through which a handler returns from the kernel's signal frame.
 pub(super) fn signal_return() -> usize {
     unrack_fast_return as *const () as usize
 }

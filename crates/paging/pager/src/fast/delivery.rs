@@ -1,9 +1,9 @@
-//! Delivery of the program's signals.
+//! Delivery of signals to the program.
 //!
-//! The kernel writes a signal's frame without asking us, and ends a program whose stack is missing there. So it
-//! writes all of them on the thread's block: the handler that it knows is ours. We make the frame that the program
-//! expects, on the stack that its flags name, and go on in the program's handler. Thus its stacks can be taken as
-//! all its memory, and no code of the program ever runs on a block.
+//! The kernel writes a signal's frame without involving the pager, and ends a program if the page of its stack is missing. Therefore all
+//! frames of the kernel go to the thread's block: the handler that the kernel knows is fast mode's. This handler makes the frame that the
+//! program expects, on the stack that the program's flags select, and continues in the program's handler. In this way, pages of the
+//! program's stacks can be evicted like all its memory, and no code of the program ever runs on a block.
 
 use super::action::Action;
 use super::context::{Context, RED_ZONE, floating_point_len, resume};
@@ -12,16 +12,17 @@ use super::prepare::{hold_again, hold_some};
 use super::thread::{Stack, Thread};
 use core::ffi::c_int;
 
-/// Bytes of the kernel's `ucontext` and of its `siginfo`, which follows.
+/// Bytes of the kernel's `ucontext` in a signal frame.
 const CONTEXT: usize = 304;
+/// Bytes of the kernel's `siginfo`, which follows the `ucontext`.
 const INFO: usize = size_of::<libc::siginfo_t>();
-/// Flag of a stack that is disarmed while a handler runs on it.
+/// Flag of an alternate stack that is disarmed while a handler runs on it.
 const SS_AUTODISARM: i32 = 1 << 31;
-/// Flags of the processor that are cleared for a handler: direction, trap, resume.
+/// Processor flags that are cleared for a handler: direction, trap, resume.
 const CLEARED: usize = 0x400 | 0x100 | 0x1_0000;
 
-/// Has the thread go on in the program's handler when ours returns, with the interrupted state in a frame from which
-/// the program returns.
+/// Makes the thread continue in the program's handler when the current handler returns. The interrupted state is in a new frame, through
+/// which the program's handler returns.
 pub(super) fn deliver(
     thread: &Thread,
     signal: c_int,
@@ -36,12 +37,12 @@ pub(super) fn deliver(
     let state = context.0.uc_mcontext.fpregs as usize;
     let state_len = floating_point_len(state);
     let state_at = (top - state_len) & !63;
-    // As if called: a multiple of 16, and below it the return address.
+    // The stack is aligned as after a call: a multiple of 16, and below it the return address.
     let frame = ((state_at - size_of::<usize>() - CONTEXT - INFO) & !15) - size_of::<usize>();
     let (context_at, info_at) = (frame + size_of::<usize>(), frame + size_of::<usize>() + CONTEXT);
     let blocked = context.blocked(thread);
-    // SAFETY: the program's stack, where it has nothing. Pages may be missing: a fault here is handled like any other.
-    // Where there is no memory, the process ends by `SIGSEGV`, as it does without us.
+    // SAFETY: an unused part of the program's stack. Pages may be missing: a fault here is handled like any other. If there is no memory at
+    // all, the process ends by `SIGSEGV`, as it would in a native run.
     unsafe {
         (frame as *mut usize).write(action.restorer());
         core::ptr::copy_nonoverlapping(state as *const u8, state_at as *mut u8, state_len);
@@ -69,23 +70,23 @@ pub(super) fn deliver(
         (libc::REG_EFL, context.register(libc::REG_EFL) & !CLEARED),
     ];
     registers.iter().for_each(|(which, value)| context.set_register(*which, *value));
-    // Handlers begin with the initial floating-point state, which the kernel takes for this address.
+    // Handlers begin with the initial floating-point state. The null pointer makes the kernel use that state.
     context.0.uc_mcontext.fpregs = core::ptr::null_mut();
 }
 
-/// Returns from the program's handler of a signal to the interrupted code.
+/// Returns from the program's signal handler to the interrupted code.
 pub(super) fn return_from_signal(thread: &Thread, context: &Context) -> ! {
-    /// Bytes that hold most of the floating-point state.
+    /// Number of bytes that contain most of the floating-point state.
     const STATE: usize = 4096;
     let frame = context.register(libc::REG_RSP);
     hold_some(thread, frame, CONTEXT);
-    // SAFETY: the program's frame, as we made it; the program may have changed it, as it always may.
+    // SAFETY: the program's frame, which `deliver` made. The program may have changed it, as in a native run.
     let target = unsafe { &mut *(frame as *mut Context) };
     hold_some(thread, target.0.uc_mcontext.fpregs as usize, STATE);
     // SAFETY: a part of the frame, in which any bytes are valid.
     let stack = unsafe { &mut *(&raw mut target.0.uc_stack).cast::<Stack>() };
     thread.alternate.set(if stack.flags & libc::SS_DISABLE == 0 { *stack } else { Stack::NONE });
-    // The kernel takes this one from the frame, too.
+    // The kernel sets the alternate stack from the frame. Therefore the frame must name the block's stack.
     *stack = thread.stack();
     let blocked = *target.mask();
     target.block(thread, blocked);

@@ -1,4 +1,5 @@
-//! Our own file descriptors, which are in the program's table: it can neither close nor replace them.
+//! File descriptors of the pager in fast mode. They are in the program's table of files, but the program can neither close nor replace
+//! them.
 
 use super::outcome::Outcome;
 use super::raw::{self, Args};
@@ -8,19 +9,19 @@ use core::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use rustix::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use rustix::io::Errno;
 
-/// Lowest number of our descriptors, if the limit on descriptors allows: programs use low numbers.
+/// Lowest number of the pager's descriptors, if the limit on descriptors allows it. The number is high because programs use low ones.
 const HIGH: u64 = 1000;
-/// First of our descriptors, which have consecutive numbers.
+/// First of the pager's descriptors, which have consecutive numbers.
 static FIRST: AtomicI32 = AtomicI32::new(i32::MAX);
-/// Number of our descriptors.
+/// Number of the pager's descriptors.
 static COUNT: AtomicI32 = AtomicI32::new(0);
 
-/// The device for userfaultfds and the folder `/proc`, which stay open over forks; -1: not open. Below, how many numbers these
-/// take, the first of ours.
+/// The device for userfaultfds and the folder `/proc`, which stay open across forks; -1: not open.
 static LASTING: [AtomicI32; 2] = [const { AtomicI32::new(-1) }; 2];
+/// Number of the pager's first descriptors, which are reserved for the files in `LASTING`.
 static LASTING_COUNT: AtomicI32 = AtomicI32::new(0);
 
-/// Moves a descriptor of ours to a number that the program does not expect to have.
+/// Moves a descriptor of the pager to a number that the program does not expect to be in use.
 pub(super) fn hide(file: OwnedFd) -> Result<OwnedFd, Errno> {
     const MOST: u64 = 16;
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
@@ -31,20 +32,20 @@ pub(super) fn hide(file: OwnedFd) -> Result<OwnedFd, Errno> {
     let hidden = rustix::io::fcntl_dupfd_cloexec(&file, lowest)?;
     match COUNT.fetch_add(1, Relaxed) {
         0 => FIRST.store(hidden.as_raw_fd(), Relaxed),
-        // A descriptor that the program inherited is in between: it becomes protected as ours are.
+        // If the program inherited a descriptor that lies between the pager's, that descriptor is protected as well.
         _ => COUNT.store(hidden.as_raw_fd() + 1 - FIRST.load(Relaxed), Relaxed),
     }
     Ok(hidden)
 }
 
-/// Opens what children of this process may have no right or way to open, once.
+/// Opens, once, the files that children of this process may have no right or no way to open.
 pub(super) fn keep_over_forks() {
     if LASTING_COUNT.load(Relaxed) > 0 {
         return;
     }
     let files = [crate::sys::open_device(), crate::carried::open_proc()];
     for (number, file) in LASTING.iter().zip(files) {
-        // What is not there is opened again when it is needed.
+        // A file that cannot be opened now is tried again when it is needed.
         if let Ok(file) = file.and_then(hide) {
             number.store(file.into_raw_fd(), Relaxed);
         }
@@ -52,7 +53,7 @@ pub(super) fn keep_over_forks() {
     LASTING_COUNT.store(COUNT.load(Relaxed), Relaxed);
 }
 
-/// Returns these descriptors; they stay open.
+/// Returns the device and the folder `/proc`, which stay open.
 pub(super) fn kept() -> ManuallyDrop<Kept> {
     let [device, proc] = LASTING.each_ref().map(|number| {
         let number = number.load(Relaxed);
@@ -62,11 +63,11 @@ pub(super) fn kept() -> ManuallyDrop<Kept> {
     ManuallyDrop::new(Kept::of(device, proc))
 }
 
-/// Closes the parent's descriptors in the child of a fork, but for those that stay.
+/// Closes the parent's descriptors in the child of a fork, except those that stay open across forks.
 pub(super) fn close_all() {
     let lasting = LASTING_COUNT.load(Relaxed);
     for number in ours().skip(lasting as usize) {
-        // SAFETY: ours, and the code that used it was forgotten.
+        // SAFETY: a descriptor of the pager whose user was dropped at the fork.
         unsafe { raw::call(libc::SYS_close as usize, [number, 0, 0, 0, 0, 0]) };
     }
     COUNT.store(lasting, Relaxed);
@@ -80,8 +81,8 @@ fn ours() -> core::ops::Range<usize> {
     first..first + COUNT.load(Relaxed) as usize
 }
 
-/// Handles calls that would close or copy a descriptor of ours, which the program believes closed; `None` for
-/// other calls.
+/// Handles calls that would close or copy a descriptor of the pager: they fail, because the program must see the descriptor as closed.
+/// Returns `None` for other calls.
 pub(super) fn outcome(number: i64, args: Args) -> Option<Outcome> {
     let is_ours = |n: usize| ours().contains(&(args[n] as u32 as usize));
     let refused = match number {
@@ -102,7 +103,7 @@ fn close_range(args: Args) -> Option<Outcome> {
     let mut result = 0;
     for (from, to) in [(first, ours.start.saturating_sub(1)), (first.max(ours.end), last)] {
         if from <= to && !ours.contains(&from) && result == 0 {
-            // SAFETY: the program's own call, without our part.
+            // SAFETY: the program's own call, without the pager's descriptors.
             result = unsafe { raw::call(libc::SYS_close_range as usize, [from, to, args[2], 0, 0, 0]) };
         }
     }

@@ -1,4 +1,4 @@
-//! Dispatch of a thread's faults and calls to our handlers.
+//! Dispatch of a thread's faults and system calls to the handlers of fast mode.
 //!
 //! Reference: `Documentation/admin-guide/syscall-user-dispatch.rst`.
 
@@ -9,10 +9,11 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use rustix::io::Errno;
 
-/// Address and length from [`own_text`]: threads that begin cannot ask the loader.
+/// Address and length from [`own_text`], stored because a thread that begins cannot ask the loader.
 static TEXT: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 
-/// Finds the instructions whose calls the kernel lets pass. Call first, while there is one thread.
+/// Finds the range of this library's code, whose system calls the kernel must not intercept. Must be called first, while there is one
+/// thread.
 pub(super) fn find_text() -> Result<(), Errno> {
     let (start, len) = own_text().ok_or(Errno::NOENT)?;
     TEXT[0].store(start, Relaxed);
@@ -22,16 +23,16 @@ pub(super) fn find_text() -> Result<(), Errno> {
 
 const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
 
-/// Returns whether the kernel supports Syscall User Dispatch: switching it off has no other effect.
+/// Returns whether the kernel supports Syscall User Dispatch. Tests this by switching it off, which has no other effect.
 pub fn can_dispatch() -> bool {
-    // SAFETY: it is off.
+    // SAFETY: Syscall User Dispatch is off already.
     unsafe { raw::call(libc::SYS_prctl as usize, [PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0]) == 0 }
 }
 
-/// Directs the calling thread's faults and calls here from now on.
+/// Directs the calling thread's faults and system calls to fast mode's handlers from now on.
 ///
 /// # Safety
-/// `thread` is the calling thread's, which does not stand on its block's stack or is about to leave it.
+/// `thread` is the calling thread. It does not run on the stack of its block, or is about to leave that stack.
 pub(super) unsafe fn enable(thread: &Thread) -> Result<(), Errno> {
     let stack = thread.stack();
     // SAFETY: this thread's own memory, which stays.
@@ -41,7 +42,7 @@ pub(super) unsafe fn enable(thread: &Thread) -> Result<(), Errno> {
     dispatch(thread)
 }
 
-/// Does the part of [`enable`] that a fork does not copy.
+/// Enables the dispatch of system calls, which is the part of [`enable`] that a fork does not copy.
 pub(super) fn dispatch(thread: &Thread) -> Result<(), Errno> {
     const PR_SYS_DISPATCH_ON: usize = 1;
     let [start, len] = TEXT.each_ref().map(|part| part.load(Relaxed));
@@ -51,7 +52,7 @@ pub(super) fn dispatch(thread: &Thread) -> Result<(), Errno> {
     raw::check(unsafe { raw::call(libc::SYS_prctl as usize, dispatch) })
 }
 
-/// Returns the instructions of this library: the executable segment that holds these.
+/// Returns the address and length of this library's code: the executable segment that contains this function.
 fn own_text() -> Option<(usize, usize)> {
     const FOLLOWING: usize = 16;
     let here = own_code();
@@ -68,14 +69,14 @@ fn own_text() -> Option<(usize, usize)> {
             let start = info.dlpi_addr as usize + segment.p_vaddr as usize;
             let len = segment.p_memsz as usize;
             if segment.p_flags & libc::PF_X != 0 && (start..start + len).contains(&found.here) {
-                // The kernel compares the address behind the instruction.
+                // The kernel compares the address behind the system call instruction.
                 found.text = Some((start, len + FOLLOWING));
             }
         }
         0
     }
     let mut found = Found { here, text: None };
-    // SAFETY: `look` is made for this.
+    // SAFETY: `look` has the required form and receives a `Found`.
     unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut found).cast()) };
     found.text
 }

@@ -1,4 +1,4 @@
-//! Engine of fast mode: its state in one process, behind the lock.
+//! Engine of fast mode: its state in one process, protected by a lock.
 
 use super::lock::{Held, Lock};
 use super::space::Space;
@@ -17,7 +17,7 @@ pub(super) struct Engine {
     pub(super) next_tick_ns: u64,
     /// Time when this process last forked.
     pub(super) forked_ns: u64,
-    /// Moving average of our own work between a page's arrival and the program, in ns.
+    /// Moving average of the pager's own work between the arrival of a page and its move into the program, in ns.
     pub(super) finish_ns: u64,
     /// Number of the next fetch.
     pub(super) next_serial: u64,
@@ -25,12 +25,12 @@ pub(super) struct Engine {
 
 static ENGINE: Lock<Engine> = Lock::new();
 
-/// Waits for the engine, which [`install`] installed.
+/// Waits for the lock on the engine, which [`install`] must have installed.
 pub(super) fn lock() -> Held<Engine> {
     ENGINE.lock()
 }
 
-/// Installs the engine at start, before any thread can ask for it.
+/// Installs the engine at start, before any thread can lock it.
 pub(super) fn install(engine: Engine) {
     ENGINE.put(engine);
 }

@@ -1,8 +1,8 @@
-//! Entry from the kernel: at a missing page (`SIGBUS`), at a system call (`SIGSYS`, by Syscall User Dispatch), and at
-//! a signal that the program handles.
+//! Entry from the kernel: at a missing page (`SIGBUS`), at a system call (`SIGSYS`, by Syscall User Dispatch), and at a signal for which
+//! the program has a handler.
 //!
-//! All handlers run on the thread's own block ([`Thread`]) with all signals blocked, and end before any code of
-//! the program runs again: no code of the program ever stands on top of them.
+//! All handlers run on the thread's own block ([`Thread`]) with all signals blocked, and end before any code of the program runs again.
+//! Therefore the program's code never runs on top of a handler of fast mode.
 
 use super::action::Action;
 use super::calls;
@@ -17,20 +17,20 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering::Relaxed;
 use rustix::io::Errno;
 
-/// Handles `SIGBUS`: a missing page, or an error of the program's.
+/// Handles `SIGBUS`: a missing page, or an error of the program.
 extern "C" fn on_bus(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let entered_ns = now_ns();
     let thread = Thread::current();
     let before = thread.selector.swap(ALLOW, Relaxed);
-    // SAFETY: the kernel passes both, and nothing else has them.
+    // SAFETY: the kernel passes both pointers, and this handler alone uses them.
     let (info, context) = unsafe { (&*info, &mut *(context as *mut Context)) };
     if before == DISPATCH {
-        // Not inside our own handler: the last call is over.
+        // The fault did not happen inside a handler of fast mode. Therefore the last system call is over.
         release(thread, context.register(libc::REG_RSP));
     }
     let is_fault = info.si_code == libc::BUS_ADRERR && {
         const WRITE: usize = 2;
-        // SAFETY: this code comes with an address.
+        // SAFETY: this signal code comes with an address.
         let address = unsafe { info.si_addr() } as usize;
         let write = context.register(libc::REG_ERR) & WRITE != 0;
         resolve(thread, Fault { address, write, entered_ns })
@@ -46,7 +46,7 @@ extern "C" fn on_call(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
     const SYS_USER_DISPATCH: c_int = 2;
     let thread = Thread::current();
     let before = thread.selector.swap(ALLOW, Relaxed);
-    // SAFETY: the kernel passes both, and nothing else has them.
+    // SAFETY: the kernel passes both pointers, and this handler alone uses them.
     let (info, context) = unsafe { (&*info, &mut *(context as *mut Context)) };
     if info.si_code != SYS_USER_DISPATCH {
         signals::pass_on_ours(thread, signal, info, context);
@@ -58,17 +58,17 @@ extern "C" fn on_call(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
     thread.selector.store(before, Relaxed);
 }
 
-/// Handles a signal that the program handles.
+/// Handles a signal for which the program has a handler.
 extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let thread = Thread::current();
     let before = thread.selector.swap(ALLOW, Relaxed);
-    // SAFETY: the kernel passes both, and nothing else has them.
+    // SAFETY: the kernel passes both pointers, and this handler alone uses them.
     let (info, context) = unsafe { (&*info, &mut *(context as *mut Context)) };
     signals::pass_on(thread, signal, info, context);
     thread.selector.store(before, Relaxed);
 }
 
-/// Installs the handlers, for the whole process.
+/// Installs the handlers of fast mode, for the whole process.
 pub(super) fn install() -> Result<(), Errno> {
     let ours = |handler: *const ()| Action::ours(handler as usize, signal_return());
     signals::start(ours(on_signal as *const ()));

@@ -1,5 +1,5 @@
-//! Handling of a fault in the thread that took it. The lock is not held while a fetch is on its way, so waits of
-//! threads overlap.
+//! Handling of a fault in the faulting thread. The lock is not held while a fetch is in flight, so that the waits of several threads
+//! overlap.
 
 use super::engine::{Engine, lock};
 use super::thread::Thread;
@@ -14,16 +14,16 @@ use core::sync::atomic::Ordering::Relaxed;
 use rustix::io::Errno;
 use rustix::thread::NanosleepRelativeResult;
 
-/// Fault as the thread sees it.
+/// A fault, as the faulting thread sees it.
 #[derive(Clone, Copy)]
 pub(super) struct Fault {
     pub address: usize,
     pub write: bool,
-    /// Time when the handler was entered.
+    /// Time when the handler was entered (monotonic ns).
     pub entered_ns: u64,
 }
 
-/// Fetch under way. `serial` is also in the page's record: if that one differs, the page was dropped.
+/// A fetch in flight. `serial` is also in the page's record; if the two differ, the page was dropped.
 struct Fetch {
     id: Id,
     serial: u64,
@@ -35,11 +35,11 @@ enum Step {
     Wait(Fetch),
     /// The page is being fetched for another thread, or its page table is about to change.
     Again,
-    /// The address is not in memory of ours.
+    /// The address is not in memory that the pager manages.
     Foreign,
 }
 
-/// Makes the page present. Returns false if it is none of ours.
+/// Makes the page of a fault present. Returns false if the pager does not manage the page.
 pub(super) fn resolve(thread: &Thread, fault: Fault) -> bool {
     let mut tries = 0;
     loop {
@@ -63,7 +63,7 @@ pub(super) fn resolve(thread: &Thread, fault: Fault) -> bool {
     }
 }
 
-/// Gives way to the thread that has to do something first: it may need this core.
+/// Yields to the thread that has to act first, because that thread may need this core.
 fn give_way(tries: &mut u32) {
     const YIELDS: u32 = 16;
     const NAP_NS: u64 = 20_000;
@@ -71,7 +71,7 @@ fn give_way(tries: &mut u32) {
     if *tries < YIELDS {
         rustix::thread::sched_yield();
     } else {
-        // However long it is, the books are looked at again.
+        // The length of the nap does not matter, because the page's state is checked again afterwards.
         let _ = rustix::thread::nanosleep(&timespec(NAP_NS));
     }
 }
@@ -113,7 +113,7 @@ impl Engine {
         }
     }
 
-    /// Handles a fault on a page that is active in the books: another thread's fault has brought it.
+    /// Handles a fault on a page that is recorded as active: the fault of another thread has brought it.
     fn check_present(&mut self, page: usize) -> Step {
         match self.space.memory.uffd.probe(page) {
             Err(Errno::EXIST) => Step::Done,
@@ -130,12 +130,12 @@ impl Engine {
         }
         let wanted = self.space.pages.untracked(page, thread.stride.get().pages_ahead(page));
         let (mut filled, mut result) = self.space.memory.fill(page, wanted);
-        // The kernel fills nothing of pages of which the last are in another mapping.
+        // If the last of the pages are in another mapping, the kernel fills none of them.
         if wanted > 1 && result == Err(Errno::NOENT) && filled == 0 {
             (filled, result) = self.space.memory.fill(page, 1);
         }
         let given = filled / PAGE;
-        // A system call whose memory this is would not find the page.
+        // The retry is necessary because a system call that uses this memory would not find the page.
         if given == 0 && result == Err(Errno::AGAIN) {
             return Step::Again;
         }
@@ -143,7 +143,7 @@ impl Engine {
         self.space.pages.track_new(page, given, fault.entered_ns);
         self.reclaim(fault.entered_ns);
         self.charge(thread, fault);
-        // If nothing could be given, the repeated access will show why.
+        // If no page could be filled, the repeated access will show the reason.
         Step::Done
     }
 
@@ -159,7 +159,7 @@ impl Engine {
     fn finish(&mut self, thread: &Thread, fault: Fault, fetch: Fetch, begin_ns: u64) {
         let record = self.space.pages.table.get(fetch.id);
         if record.state != State::Fetching || record.since_ns != fetch.serial {
-            // Dropped meanwhile: the access now means something else.
+            // The page was dropped meanwhile. The repeated access therefore causes a new fault.
             return;
         }
         self.space.put_back(fetch.id, fault.write, begin_ns);
@@ -172,7 +172,7 @@ impl Engine {
             overhead_ns: thread.overhead_ns.take(),
         };
         self.transfers.fetched(fetched, now);
-        // A single interruption says nothing about the next fetch.
+        // The sample is limited, because a single interruption does not predict the cost of the next fetch.
         let work_ns = (now - begin_ns).min(2 * self.finish_ns + 500);
         self.finish_ns = (15 * self.finish_ns + work_ns) / 16;
     }
@@ -184,7 +184,7 @@ impl Engine {
         index
     }
 
-    /// Charges a fault that was no fetch to its thread: time that a real blade would not have taken.
+    /// Charges a fault that was not a fetch to its thread, because a real blade would not have taken this time.
     fn charge(&self, thread: &Thread, fault: Fault) {
         let cost_ns = self.transfers.overhead_ns(fault.entered_ns, now_ns());
         thread.overhead_ns.set(thread.overhead_ns.get() + cost_ns);

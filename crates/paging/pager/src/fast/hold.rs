@@ -1,10 +1,10 @@
-//! Memory that the kernel uses on behalf of the program.
+//! Holds: memory that the kernel uses on behalf of the program and that therefore stays present.
 //!
-//! A system call that meets a missing page fails, or worse, loses data. So the memory of each call is made
-//! present before it, and held until the thread's next call or fault: by then the call is over. If a handler of the
-//! program interrupts the call before it is made, until that handler has returned: calls and faults of the handler
-//! would otherwise let the memory go, to be fetched again, and the next signal may come before it is all there. Timers
-//! with periods shorter than that kept programs from ever making a call.
+//! If a system call meets a missing page, the call fails or, worse, loses data. Therefore the memory of each call is made present before
+//! the call, and held until the thread's next call or fault, because the call is over by then. If a handler of the program interrupts the
+//! call before it is made, the memory is held until that handler has returned. Otherwise the handler's own calls and faults would release
+//! the memory, and it would have to be fetched again; if signals come faster than that, the program never gets to make the call. This
+//! happened with timers of short periods.
 
 use super::engine::lock;
 use super::fault::{Fault, resolve};
@@ -26,8 +26,8 @@ pub(super) fn hold(thread: &Thread, start: usize, end: usize) {
     }
 }
 
-/// Ends the holds of a thread's last call. Those of calls that a handler interrupted end when its stack pointer shows that
-/// the thread has left the handler, which may be by a jump.
+/// Ends the holds of a thread's last call. Holds of calls that a handler interrupted end when the stack pointer shows that the thread has
+/// left the handler, possibly by a jump.
 pub(super) fn release(thread: &Thread, pointer: usize) {
     if thread.holds.get() {
         let alternate = thread.alternate.get();
@@ -36,14 +36,14 @@ pub(super) fn release(thread: &Thread, pointer: usize) {
     }
 }
 
-/// Keeps the holds of the call before which a thread is sent to a handler, whose frame is at `handler`.
+/// Keeps the holds of a call that a handler of the program interrupts. The frame of the handler is at `handler`.
 pub(super) fn keep(thread: &Thread, handler: usize) {
     if thread.holds.get() {
         lock().space.holds.keep(thread, handler);
     }
 }
 
-/// Ends the holds that were kept for a handler.
+/// Ends the holds that were kept while a handler ran.
 pub(super) fn end(thread: &Thread, handler: usize) {
     if thread.holds.get() {
         lock().space.holds.end(thread, handler);

@@ -1,4 +1,4 @@
-//! Memory in use by system calls under way, which is not taken meanwhile.
+//! Memory that system calls in progress use, and that is not evicted meanwhile.
 
 use super::thread::Thread;
 use alloc::vec::Vec;
@@ -9,11 +9,11 @@ struct Hold {
     end: usize,
     /// Thread that makes the call.
     thread: *const Thread,
-    /// Address of the frame of the program's handler that interrupted the call before it was made; 0: none did.
+    /// Address of the frame of the program's handler that interrupted the call before it was made; 0: no handler did.
     handler: usize,
 }
 
-// SAFETY: `thread` is compared, never followed.
+// SAFETY: `thread` is compared, never dereferenced.
 unsafe impl Send for Hold {}
 
 /// Holds of all threads.
@@ -26,14 +26,14 @@ impl Holds {
         self.0.push(Hold { start, end, thread, handler: 0 });
     }
 
-    /// Keeps the holds of a thread's call, which a handler of the program interrupted, until that handler is left.
+    /// Keeps the holds of a thread's call until a handler of the program that interrupted the call is left.
     pub(super) fn keep(&mut self, thread: *const Thread, handler: usize) {
         let of_call =
             self.0.iter_mut().filter(|hold| core::ptr::eq(hold.thread, thread) && hold.handler == 0);
         of_call.for_each(|hold| hold.handler = handler);
     }
 
-    /// Ends the holds of a thread's last call, and those of calls whose handlers were left. Returns whether some are left.
+    /// Ends the holds of a thread's last call, and those of calls whose handlers were left. Returns whether the thread has other holds.
     pub(super) fn release(&mut self, thread: *const Thread, is_left: impl Fn(usize) -> bool) -> bool {
         let is_own = |hold: &Hold| core::ptr::eq(hold.thread, thread);
         self.0.retain(|hold| !is_own(hold) || hold.handler != 0 && !is_left(hold.handler));
@@ -50,7 +50,7 @@ impl Holds {
         self.0.iter().any(|hold| (hold.start..hold.end).contains(&page))
     }
 
-    /// Returns the parts of `[start, end)` that are held, each as often as it is.
+    /// Returns the parts of `[start, end)` that are held. A part that several holds cover occurs several times.
     pub(super) fn parts(&self, start: usize, end: usize) -> impl Iterator<Item = (usize, usize)> {
         let within = self.0.iter().filter(move |hold| hold.start < end && start < hold.end);
         within.map(move |hold| (hold.start.max(start), hold.end.min(end)))
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn what_a_handler_interrupted_is_held_until_it_is_left() {
         const FRAMES: [usize; 2] = [9000, 8000];
-        // Compared, never followed.
+        // The pointers are compared, never dereferenced.
         let threads = [1usize, 2].map(|n| n as *const Thread);
         let hold = |start, thread, handler| Hold { start, end: start + 1, thread, handler };
         let mut holds = Holds(alloc::vec![hold(0, threads[0], 0), hold(10, threads[1], 0)]);

@@ -1,55 +1,55 @@
-//! The lock of fast mode, around the books.
+//! The lock of fast mode, which protects the bookkeeping of pages.
 //!
-//! It is held for microseconds, and only where no handler of the program can run: in our own handlers, which
-//! block all signals, and on the tick thread, which never receives any. Waiting threads spin for a moment, and then
-//! sleep: with more threads than cores, the holder needs the core.
+//! The lock is held for microseconds, and only where no handler of the program can run: in the handlers of fast mode, which block all
+//! signals, and on the tick thread, which never receives a signal. Waiting threads spin for a moment and then sleep, because the holder
+//! needs a core if there are more threads than cores.
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use rustix::thread::futex;
 
-/// Number of spins before sleeping: longer than most holders need, if each has a core.
+/// Number of spins before a thread sleeps. They take longer than most holders need if each thread has a core.
 const SPINS: u32 = 300;
 
-/// States of a lock: free; held; held, and threads may sleep until it is free.
+/// States of a lock: free; held; held, and threads may be sleeping until it is free.
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 const AWAITED: u32 = 2;
 
-/// A value, once [`Lock::put`] has put it there, and its lock.
+/// A value, which is absent until [`Lock::put`], and its lock.
 pub(super) struct Lock<T> {
     state: AtomicU32,
     value: UnsafeCell<Option<T>>,
 }
 
-/// Access to the value, which ends when dropped.
+/// Access to a locked value; the lock is released when this is dropped.
 pub(super) struct Held<T: 'static> {
     lock: &'static Lock<T>,
     value: &'static mut T,
 }
 
-// SAFETY: `value` is only touched while the lock is ours.
+// SAFETY: `value` is only accessed while the lock is held.
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {
-    /// Makes a lock around nothing.
+    /// Makes a lock without a value.
     pub(super) const fn new() -> Lock<T> {
         Lock { state: AtomicU32::new(FREE), value: UnsafeCell::new(None) }
     }
 
-    /// Waits for the value, which [`Lock::put`] put there.
+    /// Waits for the lock and returns access to the value, which [`Lock::put`] must have stored.
     pub(super) fn lock(&'static self) -> Held<T> {
         self.acquire();
-        // SAFETY: the lock is ours.
+        // SAFETY: this thread holds the lock.
         let value = unsafe { &mut *self.value.get() };
         Held { lock: self, value: value.as_mut().expect("the value was put there at start") }
     }
 
-    /// Puts the value there at start, before any thread can ask for it.
+    /// Stores the value at start, before any thread can lock it.
     pub(super) fn put(&self, value: T) {
         self.acquire();
-        // SAFETY: the lock is ours.
+        // SAFETY: this thread holds the lock.
         unsafe { *self.value.get() = Some(value) };
         self.release();
     }
@@ -63,27 +63,27 @@ impl<T> Lock<T> {
             }
             core::hint::spin_loop();
         }
-        // A thread that has slept does not know whether others still sleep.
+        // A thread that has slept does not know whether others still sleep. Therefore it takes the lock as awaited.
         while self.state.swap(AWAITED, Acquire) != FREE {
-            // Whatever ends the wait, the state decides.
+            // The state is checked after every end of the wait, whatever the reason.
             let _ = futex::wait(&self.state, futex::Flags::PRIVATE, AWAITED, None);
         }
     }
 
     fn release(&self) {
         if self.state.swap(FREE, Release) == AWAITED {
-            // It fails only at an address that is no memory.
+            // A wakeup fails only for an address that is not mapped.
             let _ = futex::wake(&self.state, futex::Flags::PRIVATE, 1);
         }
     }
 }
 
 impl<T> Held<T> {
-    /// Forgets the value in the child of a fork, which holds the lock: it was its parent's.
+    /// Drops the value without destroying it, in the child of a fork that holds the lock, because the value was the parent's.
     pub(super) fn forget(self) {
         let lock = self.lock;
         core::mem::forget(self);
-        // SAFETY: the lock is ours, and this process has no other thread.
+        // SAFETY: this thread holds the lock, and this process has no other thread.
         core::mem::forget(unsafe { (*lock.value.get()).take() });
         lock.state.store(FREE, Release);
     }

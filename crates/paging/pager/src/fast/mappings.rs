@@ -1,4 +1,4 @@
-//! Calls that change the program's address space, each made in one step with the books, with the lock held.
+//! System calls that change the program's address space. Each is made together with the update of the bookkeeping, while the lock is held.
 
 use super::engine::lock;
 use super::outcome::Outcome;
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 const MADV_GUARD_INSTALL: i32 = 102;
 
-/// Handles calls that change the address space; `None` for other calls.
+/// Handles calls that change the address space; returns `None` for other calls.
 pub(super) fn outcome(thread: &Thread, number: i64, args: Args) -> Option<Outcome> {
     let made = match number {
         libc::SYS_mmap => lock().space.mmap(args),
@@ -24,7 +24,7 @@ pub(super) fn outcome(thread: &Thread, number: i64, args: Args) -> Option<Outcom
             let _still = lock();
             make(number, args)
         }
-        // Locking would keep local the memory that is to be taken. Nothing that a program computes depends on it.
+        // Locking would keep memory local that the pager has to evict. The results of a program do not depend on locking.
         libc::SYS_mlock
         | libc::SYS_mlock2
         | libc::SYS_munlock
@@ -46,8 +46,7 @@ fn madvise(thread: &Thread, args: Args) -> isize {
         libc::MADV_DONTNEED | libc::MADV_DONTNEED_LOCKED | MADV_GUARD_INSTALL => {
             lock().space.drop_contents(args)
         }
-        // The kernel may drop these pages at any time; we have it drop them at once, since it could not tell us
-        // later.
+        // After this call, the kernel could drop the pages at any time without a report. Therefore the pager has it drop them at once.
         libc::MADV_FREE => {
             let mut engine = lock();
             let result = make(libc::SYS_madvise, args);
@@ -60,7 +59,7 @@ fn madvise(thread: &Thread, args: Args) -> isize {
             hold_some(thread, start, len);
             make(libc::SYS_madvise, args)
         }
-        // Large, merged and swapped pages cannot be taken.
+        // Large, merged and swapped pages cannot be evicted.
         libc::MADV_HUGEPAGE | libc::MADV_MERGEABLE | libc::MADV_COLD | libc::MADV_PAGEOUT => 0,
         libc::MADV_COLLAPSE => raw::error(Errno::INVAL),
         _ => make(libc::SYS_madvise, args),
@@ -96,7 +95,7 @@ impl Space {
         result
     }
 
-    /// Makes an `madvise` that drops contents; it does so also around holes, which it reports.
+    /// Makes an `madvise` call that drops contents. The kernel drops them even if the range has holes, for which it reports an error.
     fn drop_contents(&mut self, args: Args) -> isize {
         let result = make(libc::SYS_madvise, args);
         if !is_error(result) || result == raw::error(Errno::NOMEM) {
@@ -136,9 +135,8 @@ impl Space {
         result
     }
 
-    /// Moves a mapping. The kernel drops the registration of moved memory, and of neighbours that it joins. So
-    /// memory moves unregistered, while no thread can use it, and is registered again before any thread can know
-    /// its new place.
+    /// Moves a mapping. The kernel drops the registration of moved memory, and of neighbours that it joins. Therefore the memory is moved
+    /// unregistered, while no thread can use it, and is registered again before any thread can know its new address.
     fn mremap_away(
         &mut self,
         args: Args,
@@ -163,8 +161,8 @@ impl Space {
         result
     }
 
-    /// Registers all of a range of which a part is registered: the kernel treats these parts as two mappings.
-    /// Returns whether that changed anything.
+    /// Registers all of a range of which only a part is registered, because the kernel treats such parts as two mappings. Returns whether
+    /// that changed the registration.
     fn register_whole(&mut self, start: usize, len: usize) -> bool {
         let (start, end) = span(start, len);
         let any = self.registered.next(start).is_some_and(|range| range.0 < end);
@@ -174,7 +172,7 @@ impl Space {
         }
     }
 
-    /// Updates the books for pages that moved.
+    /// Updates the bookkeeping for pages that moved.
     fn moved(&mut self, from: (usize, usize), to: (usize, usize), registered: bool, stays: bool) {
         let ((old, old_end), (new, new_end)) = (from, to);
         self.forget_mapping(new, new_end);
@@ -193,7 +191,7 @@ impl Space {
     }
 }
 
-/// Returns the range of whole pages of `len` bytes from `start` on.
+/// Returns the range of whole pages that `len` bytes from `start` on cover.
 fn span(start: usize, len: usize) -> (usize, usize) {
     (start, start.saturating_add(len).next_multiple_of(PAGE))
 }

@@ -1,18 +1,18 @@
-//! Outcome of handling a system call.
+//! Outcome of the handling of a system call.
 
 use super::raw::Args;
 use crate::{attached, gate};
 use alloc::format;
 
-/// Result of handling a call.
+/// Result of the handling of a system call.
 pub(super) enum Outcome {
-    /// The call was made, with this result.
+    /// The handler made the call, with this result.
     Made(isize),
-    /// The memory of the call is held: it can proceed by itself, with these arguments.
+    /// The memory of the call is held, so that the thread can make the call itself, with these arguments.
     GoOn(Args),
 }
 
-/// Ends the process, since nothing else would be certain to be right.
+/// Ends the process, because no other reaction would be certain to be correct.
 pub(super) fn refuse(what: &str) -> ! {
     let control = attached::control().expect("attached before");
     gate::die(control, &format!("the program uses {what}, which fast mode cannot do: run it without --fast"))

@@ -1,4 +1,4 @@
-//! Preparation of the program's system calls: the memory that each uses is held before it is made.
+//! Preparation of the program's system calls: the memory that a call uses is held before the call is made.
 
 use super::context::Context;
 use super::hold::hold;
@@ -13,7 +13,7 @@ use alloc::format;
 use alloc::string::String;
 use rustix::io::Errno;
 
-/// Holds the memory of a known call, and ends the process at any other.
+/// Holds the memory of a known system call, and ends the process at an unknown one.
 pub(super) fn prepare(thread: &Thread, number: i64, args: Args) {
     if let Some(request) = request(number, args) {
         match request {
@@ -31,14 +31,14 @@ pub(super) fn prepare(thread: &Thread, number: i64, args: Args) {
     }
 }
 
-/// Holds memory again, before a thread returns to a call that a signal interrupted.
+/// Holds the memory of a call again, before a thread returns to a call that a signal interrupted.
 pub(super) fn hold_again(thread: &Thread, context: &Context) {
     if context.stands_at_call() {
         prepare(thread, context.number(), context.args());
     }
 }
 
-/// Returns the memory that the kernel uses without a call from now on, if this call asks for that.
+/// Returns the memory that the kernel will use from now on without further calls, if this call requests that.
 fn used_unasked(number: i64, args: Args) -> Option<(usize, usize)> {
     match number {
         libc::SYS_rseq => Some((args[0], args[0].checked_add(args[1].min(PAGE))?)),
@@ -71,7 +71,7 @@ fn name(number: i64) -> String {
     }
 }
 
-/// Holds `[at, at+len)` unless it is empty or no address of the program's.
+/// Holds `[at, at+len)` unless it is empty or its address cannot be the program's.
 pub(super) fn hold_some(thread: &Thread, at: usize, len: usize) {
     const USER: usize = 1 << 47;
     if at != 0 && len != 0 && at < USER {
@@ -102,14 +102,14 @@ fn hold_touch(thread: &Thread, touch: Touch, args: Args) {
             (0..arg(n).min(1024)).for_each(|n| hold_message(thread, arg(at) + n * SIZE));
         }
         Touch::Sized(at, len) => {
-            // It is held already: see the table.
+            // The length is held already: see the table.
             let len: Result<u32, isize> = raw::read(arg(len));
             hold_some(thread, arg(at), len.unwrap_or(0) as usize);
         }
     }
 }
 
-/// Holds a text, page by page until its end.
+/// Holds a text, page by page up to its end.
 fn hold_text(thread: &Thread, at: usize) {
     const PIECE: usize = 256;
     let mut at = at;
@@ -147,7 +147,7 @@ fn hold_vector(thread: &Thread, at: usize, n: usize) {
     }
 }
 
-/// Holds all that a `struct msghdr` names: name, name length, vector, its length, control, control length, flags.
+/// Holds all memory that a `struct msghdr` names: name, name length, vector, its length, control, control length, flags.
 fn hold_message(thread: &Thread, at: usize) {
     hold_some(thread, at, 56);
     let Ok([name, name_len, vector, n, control, control_len, _]) = raw::read::<[usize; 7]>(at) else {
@@ -158,7 +158,7 @@ fn hold_message(thread: &Thread, at: usize) {
     hold_some(thread, control, control_len);
 }
 
-/// Reads a value that an argument points to.
+/// Reads a value to which an argument points.
 pub(super) fn fetch<T: raw::Plain>(thread: &Thread, at: usize) -> Result<T, isize> {
     if at == 0 {
         return Err(raw::error(Errno::FAULT));
@@ -167,7 +167,7 @@ pub(super) fn fetch<T: raw::Plain>(thread: &Thread, at: usize) -> Result<T, isiz
     raw::read(at)
 }
 
-/// Writes a value to the address that an argument gives.
+/// Writes a value to an address from an argument.
 pub(super) fn store<T: raw::Plain>(thread: &Thread, at: usize, value: T) -> Result<(), isize> {
     hold_some(thread, at, size_of::<T>());
     raw::write(at, value)

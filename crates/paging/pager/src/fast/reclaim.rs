@@ -1,4 +1,4 @@
-//! Reclaim in fast mode: takes pages from the program, scans for new ones, and the tick thread.
+//! Reclaim in fast mode: takes pages out of the program, scans for new ones, and runs the tick thread.
 
 use super::engine::{Engine, lock};
 use super::space::populate;
@@ -35,7 +35,7 @@ impl Reclaim for Engine {
             }
             if self.space.holds.contains(page) { Fate::Stays } else { Fate::Goes }
         });
-        // They stay tracked, as all pages present in registered memory are.
+        // Pinned pages stay tracked, because all pages that are present in registered memory are tracked.
         pinned.into_iter().for_each(|id| self.space.pages.table.set_state(id, State::Stuck));
         let (mut taken, mut rest) = (0, &batch[..]);
         while !rest.is_empty() {
@@ -47,8 +47,8 @@ impl Reclaim for Engine {
         taken
     }
 
-    /// Registers all memory that can be remote and is not registered yet, and tracks the pages present there.
-    /// Returns whether there were any.
+    /// Registers all memory that can be remote and is not registered yet, and tracks the pages that are present there. Returns whether
+    /// there were new pages.
     fn scan(&mut self) -> bool {
         if !self.scan.begin(&self.space.memory, self.space.control) {
             return false;
@@ -59,7 +59,7 @@ impl Reclaim for Engine {
             if !self.space.registered.covers(start, end) {
                 found |= self.space.register(start, end);
             } else if self.scan.looks_everywhere() {
-                // The zero page is not tracked, and a store replaces it without a fault of ours.
+                // The zero page is not tracked, and a store by the program replaces it without a fault that the pager sees.
                 found |= self.space.track_present(start, end);
             }
         }
@@ -70,8 +70,7 @@ impl Reclaim for Engine {
 }
 
 impl Engine {
-    /// Does the periodic work if it is due, and brings the run back under its limit, as far as this process has
-    /// to.
+    /// Does the periodic work if it is due, and brings the run back under its limit as far as this process is responsible.
     pub(super) fn reclaim(&mut self, now_ns: u64) {
         if now_ns >= self.next_tick_ns {
             self.tick(now_ns);
@@ -88,7 +87,7 @@ impl Engine {
         }
     }
 
-    /// Takes neighbouring pages; those that cannot be taken now stay. Returns how many were taken.
+    /// Takes neighbouring pages out of the program; pages that cannot be taken now stay. Returns how many were taken.
     fn take(&mut self, run: &[Id]) -> usize {
         let address = self.space.pages.table.get(run[0]).address;
         let (moved, result) = self.space.memory.take(den::slot(run[0]), address, run.len() * PAGE);
@@ -97,7 +96,7 @@ impl Engine {
         let left = &run[moved..];
         match result {
             Ok(()) => moved,
-            // Neighbours may be in two mappings.
+            // Neighbouring pages may be in two mappings.
             Err(Errno::INVAL) if left.len() > 1 => {
                 moved + left.chunks(1).map(|page| self.take(page)).sum::<usize>()
             }
@@ -108,7 +107,7 @@ impl Engine {
         }
     }
 
-    /// Keeps a page. If it is shared since a fork, has the kernel give this process its own copy.
+    /// Keeps a page in the program. If the page is shared since a fork, makes the kernel give this process its own copy.
     fn cannot_take(&mut self, id: Id, error: Errno) {
         count(&self.space.control.counts.stuck, 1);
         self.space.pages.keep(id);
@@ -120,7 +119,7 @@ impl Engine {
         }
     }
 
-    /// Does the periodic work: called by the next fault, or else by the tick thread.
+    /// Does the periodic work. Called at the next fault, or otherwise by the tick thread.
     fn tick(&mut self, now_ns: u64) {
         let not_its_own = self.baseline.pages(&self.space.memory, self.space.pages.is_far_over())
             + self.space.pages.remote_in_slots() as u64;
@@ -129,22 +128,22 @@ impl Engine {
     }
 }
 
-/// Prefetches a page, for its hash, while the processor does something else.
+/// Prefetches a page into the cache, because its hash is computed next, after other work.
 fn prefetch(page: usize) {
     const LINE: usize = 64;
     for line in (page..page + PAGE).step_by(LINE) {
-        // SAFETY: a hint, which harms at no address.
+        // SAFETY: a hint, which is harmless for any address.
         unsafe { core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(line as *const i8) };
     }
 }
 
-/// Runs the tick thread. A bare thread, as the blocking pager's is, it shares the descriptors and blocks all
-/// signals. While it is on another core, the kernel has to notify that core of each page that moves: so as long as
-/// faults do its work, it sleeps longer and longer.
+/// Runs the tick thread. Like the blocking pager's thread, it is a bare thread that blocks all signals, but it shares the program's
+/// descriptors. While it runs on another core, the kernel has to notify that core of each page that moves. Therefore it sleeps longer and
+/// longer while faults do its work.
 pub(super) extern "C" fn tick_main(_: *mut c_void) -> c_int {
     let mut pause_ns = SHORTEST_TICK_NS;
     loop {
-        // Interrupted or not, it is time to look again.
+        // The check follows even if a signal interrupts the sleep.
         let _ = rustix::thread::nanosleep(&timespec(pause_ns));
         let mut engine = lock();
         let now = now_ns();

@@ -1,13 +1,13 @@
-//! System calls whose use of memory depends on the request.
+//! System calls whose use of memory depends on a request code.
 
 use super::raw::Args;
 
-/// Memory that a request uses; or the reason why it is refused.
+/// Memory that a request uses, or the reason why it is refused.
 pub(super) type Request = Result<[(usize, usize); 3], &'static str>;
 
 const NOTHING: (usize, usize) = (0, 0);
 
-/// Returns the memory that such a call uses; `None` for other calls.
+/// Returns the memory that a call with a request code uses; `None` for other calls.
 pub(super) fn request(number: i64, args: Args) -> Option<Request> {
     Some(match number {
         libc::SYS_futex => Ok(futex(args)),
@@ -29,7 +29,7 @@ fn futex(args: Args) -> [(usize, usize); 3] {
             [word, timeout, NOTHING]
         }
         libc::FUTEX_WAIT_REQUEUE_PI => [word, timeout, other],
-        // In these, the fourth argument is a number.
+        // For these operations, the fourth argument is a number.
         libc::FUTEX_REQUEUE | libc::FUTEX_CMP_REQUEUE | libc::FUTEX_WAKE_OP | libc::FUTEX_CMP_REQUEUE_PI => {
             [word, other, NOTHING]
         }
@@ -37,8 +37,7 @@ fn futex(args: Args) -> [(usize, usize); 3] {
     }
 }
 
-/// Returns the memory that `fcntl(2)` uses: locks take a `struct flock`, `F_*OWN_EX` and the 64-bit hints 8
-/// bytes.
+/// Returns the memory that `fcntl(2)` uses: a `struct flock` for locks, and 8 bytes for `F_*OWN_EX` and the 64-bit hints.
 fn fcntl(args: Args) -> Request {
     const HINTS: core::ops::RangeInclusive<i32> = 1035..=1038;
     const OWNER_SET: i32 = 15;
@@ -53,8 +52,8 @@ fn fcntl(args: Args) -> Request {
     Ok([(args[2], len), NOTHING, NOTHING])
 }
 
-/// Returns the memory that `ioctl(2)` uses on terminals, sockets and files. Devices pass addresses in their own
-/// ways.
+/// Returns the memory that `ioctl(2)` uses on terminals, sockets and files. Requests of other devices are refused, because each device
+/// passes addresses in a different way.
 fn ioctl(args: Args) -> Request {
     // Types of requests that encode direction and size of their argument, which contains no addresses.
     const DECLARED: [u8; 3] = [b'f', b'T', 0x94];
@@ -71,7 +70,7 @@ fn ioctl(args: Args) -> Request {
         libc::TCFLSH | libc::TIOCEXCL | libc::TIOCNXCL => 0,
         libc::TCGETS | libc::TCSETS | libc::TCSETSW | libc::TCSETSF => 64,
         libc::TIOCGWINSZ | libc::TIOCSWINSZ | libc::TIOCGSID => 8,
-        // These take `struct ifreq`; those that contain an address are rare.
+        // These requests take `struct ifreq`; those that contain an address are rare.
         0x8910..=0x8939 => return refused_ioctl(),
         _ if OF_SOCKETS.contains(&request) => return refused_ioctl(),
         0x1260 | 0x1268 | 0x1272 => 8,
@@ -99,8 +98,8 @@ fn prctl(args: Args) -> Request {
     Ok([(args[1], len), NOTHING, NOTHING])
 }
 
-/// Returns the memory that `arch_prctl(2)` uses, when it reads one of the two segment bases; it changes them only
-/// for the C library.
+/// Returns the memory that `arch_prctl(2)` uses to return one of the two segment bases. A call that changes a base uses no memory; only the
+/// C library makes such calls.
 fn arch_prctl(args: Args) -> Request {
     const ARCH_GET_FS: usize = 0x1003;
     const ARCH_GET_GS: usize = 0x1004;

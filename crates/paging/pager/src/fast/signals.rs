@@ -1,5 +1,6 @@
-//! The program's signals. Its masks never block `SIGBUS` and `SIGSYS`. The kernel knows a handler of ours for each
-//! signal that the program handles; what the program has set is remembered, told when it asks, and done.
+//! The program's signals. Its masks never really block `SIGBUS` and `SIGSYS`, the two signals of fast mode. For each signal that the
+//! program handles, the kernel has a handler of fast mode instead. Fast mode remembers the action that the program has set, returns it when
+//! the program asks for it, and performs it when the signal comes.
 
 use super::action::{Action, bit};
 use super::context::Context;
@@ -21,20 +22,21 @@ const SIGNALS: usize = 65;
 
 /// Handlers of the process.
 pub(super) struct Handlers {
-    /// Action that the kernel is told in place of a handler of the program's.
+    /// Action that the kernel gets in place of each handler of the program.
     any: Action,
-    /// Last handler that the program set for each signal; for our two, what it set.
+    /// Last handler that the program set for each signal; for `SIGBUS` and `SIGSYS`, the last action of any kind.
     of_program: [Action; SIGNALS],
 }
 
 static HANDLERS: Lock<Handlers> = Lock::new();
 
-/// Waits for the table of handlers. A fork has to have it: the child could wait for ever for another thread.
+/// Waits for the lock on the table of handlers. A fork has to hold it; otherwise the child could wait forever for a thread that exists only
+/// in the parent.
 pub(super) fn lock() -> Held<Handlers> {
     HANDLERS.lock()
 }
 
-/// Starts remembering handlers, of which the program has none yet. The kernel is given `any` in their place.
+/// Begins to remember handlers; the program has not set any yet. The kernel gets `any` in place of each.
 pub(super) fn start(any: Action) {
     HANDLERS.put(Handlers { any, of_program: [Action::DEFAULT; SIGNALS] });
 }
@@ -43,17 +45,17 @@ fn is_ours(signal: c_int) -> bool {
     OURS & bit(signal) != 0
 }
 
-/// Unblocks our signals, which the program may have inherited as blocked.
+/// Unblocks `SIGBUS` and `SIGSYS`, which the program may have inherited as blocked.
 pub(super) fn unblock_ours(thread: &Thread) {
     let (ours, mut before) = (OURS, 0u64);
     let sets = [&raw const ours as usize, &raw mut before as usize];
     let args = [libc::SIG_UNBLOCK as usize, sets[0], sets[1], size_of::<u64>(), 0, 0];
-    // SAFETY: reads and writes 8 bytes of ours each.
+    // SAFETY: reads and writes 8 bytes of this function's memory each.
     unsafe { raw::call(libc::SYS_rt_sigprocmask as usize, args) };
     thread.blocked.set(before & OURS);
 }
 
-/// Handles calls about signals; `None` for other calls.
+/// Handles system calls about signals; returns `None` for other calls.
 pub(super) fn outcome(thread: &Thread, context: &mut Context, number: i64, args: Args) -> Option<Outcome> {
     let made = match number {
         libc::SYS_rt_sigaction => sigaction(thread, args),
@@ -84,7 +86,7 @@ fn sigaction(thread: &Thread, args: Args) -> Result<isize, isize> {
 }
 
 impl Handlers {
-    /// Sets an action as the program wishes, and returns the one before as the program knows it.
+    /// Sets an action as the program requested, and returns the previous one from the program's view.
     fn set(&mut self, thread: &Thread, signal: c_int, new: Option<Action>) -> Result<Action, isize> {
         let known = self.of_program[signal as usize];
         let before = if is_ours(signal) {
@@ -94,7 +96,8 @@ impl Handlers {
             let before = Action::exchange(signal, told.as_ref())?;
             before.as_program_knows(&self.any, known)
         };
-        // A child that shares our memory until it becomes another program has actions of its own.
+        // A child that shares memory until it runs another program has separate actions in the kernel. Therefore its actions must not be
+        // stored in the shared table.
         if let Some(action) =
             new.filter(|action| !thread.is_guest() && (is_ours(signal) || action.is_handler()))
         {
@@ -103,7 +106,7 @@ impl Handlers {
         Ok(before)
     }
 
-    /// Returns the program's action for one of our signals that is meant for it.
+    /// Returns the program's action for a `SIGBUS` or `SIGSYS` that is meant for the program.
     fn take(&mut self, signal: c_int) -> Action {
         let action = self.of_program[signal as usize];
         if action.is_handler() && action.has(libc::SA_RESETHAND) {
@@ -113,7 +116,7 @@ impl Handlers {
     }
 }
 
-/// Changes the mask with which the thread goes on.
+/// Changes the signal mask with which the thread resumes.
 fn sigprocmask(thread: &Thread, context: &mut Context, args: Args) -> Result<isize, isize> {
     let [how, new, old, size, ..] = args;
     if size != size_of::<u64>() {
@@ -136,7 +139,7 @@ fn sigprocmask(thread: &Thread, context: &mut Context, args: Args) -> Result<isi
     Ok(0)
 }
 
-/// Handles `sigaltstack`. The kernel's alternate stack is ours; the program's is remembered.
+/// Handles `sigaltstack`. The kernel's alternate stack is that of the thread's block; the program's is remembered.
 fn sigaltstack(thread: &Thread, context: &Context, args: Args) -> Result<isize, isize> {
     let [new, old, ..] = args;
     let mut before = thread.alternate.get();
@@ -163,7 +166,7 @@ fn sigaltstack(thread: &Thread, context: &Context, args: Args) -> Result<isize, 
     Ok(0)
 }
 
-/// Handles calls that set a mask of their own: removes our signals from it.
+/// Handles calls that set a temporary signal mask: removes `SIGBUS` and `SIGSYS` from the mask.
 fn masked(thread: &Thread, number: i64, mut args: Args) -> Option<Outcome> {
     prepare(thread, number, args);
     let mut scratch = [0u64; 3];
@@ -194,10 +197,10 @@ pub(super) fn pass_on(thread: &Thread, signal: c_int, info: &libc::siginfo_t, co
     deliver(thread, signal, info, context, &action);
 }
 
-/// Passes one of our own signals on to the program, as if its action had been installed.
+/// Passes a `SIGBUS` or `SIGSYS` on to the program, as if the kernel had the program's action.
 pub(super) fn pass_on_ours(thread: &Thread, signal: c_int, info: &libc::siginfo_t, context: &mut Context) {
     let is_fault = info.si_code > 0;
-    // The kernel lets no program block or ignore a fault.
+    // The kernel does not let a program block or ignore a fault.
     if is_fault && thread.blocked.get() & bit(signal) != 0 {
         return end_by(signal);
     }
@@ -209,11 +212,11 @@ pub(super) fn pass_on_ours(thread: &Thread, signal: c_int, info: &libc::siginfo_
     }
 }
 
-/// Ends the process as the kernel would have.
+/// Ends the process as the kernel would have done.
 fn end_by(signal: c_int) {
     let (pid, tid) = (rustix::process::getpid(), rustix::thread::gettid());
     let [pid, tid] = [pid, tid].map(|id| id.as_raw_nonzero().get() as usize);
     let _ = Action::DEFAULT.install(signal);
-    // SAFETY: this thread, which the signal ends when the handler is left.
+    // SAFETY: signals this thread, and the signal takes effect when the handler returns.
     unsafe { raw::call(libc::SYS_tgkill as usize, [pid, tid, signal as usize, 0, 0, 0]) };
 }

@@ -1,7 +1,7 @@
 //! Pages of the process and the memory that they are in.
 //!
-//! Unlike the blocking pager, we make all changes of the address space ourselves, in the program's stead, with the
-//! lock held: the books are never outdated, and every page that is tracked as active is present.
+//! Unlike the blocking pager, fast mode makes all changes of the address space itself, on behalf of the program and with the lock held.
+//! Therefore the bookkeeping is never outdated, and every page that is tracked as active is present.
 
 use super::holds::Holds;
 use crate::control::{ControlHead, ProcessSlot};
@@ -15,20 +15,20 @@ use alloc::vec::Vec;
 use core::ffi::c_void;
 use rustix::mm::Advice;
 
-/// The program's address space: the books, and what is registered and held.
+/// The program's address space: the bookkeeping of its pages, and the memory that is registered and held.
 pub(super) struct Space {
     pub(super) control: &'static ControlHead,
     pub(super) memory: Access,
     pub(super) pages: Residency,
-    /// Memory whose missing pages raise `SIGBUS`. All pages present in it are tracked.
+    /// Memory whose missing pages raise `SIGBUS`. All pages that are present in it are tracked.
     pub(super) registered: Ranges,
-    /// Memory in use by system calls under way.
+    /// Memory in use by system calls in progress.
     pub(super) holds: Holds,
-    /// Address at which the heap ends.
+    /// Address at which the program's heap ends.
     pub(super) brk: usize,
 }
 
-/// Access to the program's memory; none in a process that goes on with all of it local, where nothing is registered or tracked.
+/// Access to the program's memory. A process that runs with all its memory local has no access, and registers and tracks no memory.
 pub(super) struct Access(Option<Memory>);
 
 impl core::ops::Deref for Access {
@@ -39,7 +39,7 @@ impl core::ops::Deref for Access {
 }
 
 impl Space {
-    /// Makes the space of the process of `slot`, of which nothing is tracked or registered.
+    /// Makes the space of the process that has this `slot`, with no memory tracked or registered yet.
     pub(super) fn new(
         control: &'static ControlHead,
         slot: &'static ProcessSlot,
@@ -56,8 +56,8 @@ impl Space {
         }
     }
 
-    /// Moves a page's contents from its slot into the program; copies them into memory that is not writable right
-    /// now, or locked, where `UFFDIO_MOVE` refuses.
+    /// Moves a page's contents from its slot into the program. Copies them instead if the memory is currently not writable or is locked,
+    /// because `UFFDIO_MOVE` refuses such memory.
     pub(super) fn put_back(&mut self, id: Id, write: bool, now_ns: u64) {
         let (address, slot) = (self.pages.table.get(id).address, den::slot(id));
         if self.memory.give(address, slot, PAGE, false).1.is_err() {
@@ -70,7 +70,7 @@ impl Space {
         self.pages.activate(id, write, now_ns);
     }
 
-    /// Returns the first page of `[start, end)` that an access would fault on.
+    /// Returns the first page of `[start, end)` on which an access would fault.
     pub(super) fn next_missing(&self, start: usize, end: usize) -> Option<usize> {
         let table = &self.pages.table;
         let is_here = |page| {
@@ -92,7 +92,7 @@ impl Space {
 
     /// Registers memory. Returns whether pages were found there.
     pub(super) fn register(&mut self, start: usize, end: usize) -> bool {
-        // A system call under way must find the pages that it uses.
+        // A system call in progress must find the pages that it uses.
         self.holds.parts(start, end).for_each(|(from, to)| populate(from, to - from));
         if self.memory.uffd.register(start, end - start).is_err() {
             return false;
@@ -113,13 +113,13 @@ impl Space {
         self.registered.add(start, end);
     }
 
-    /// Forgets all that is known of these addresses.
+    /// Removes these addresses from the bookkeeping: their pages and their registration.
     pub(super) fn forget_mapping(&mut self, start: usize, end: usize) {
         self.forget(start, end);
         self.registered.remove(start, end);
     }
 
-    /// Forgets pages whose contents are gone.
+    /// Removes pages whose contents are gone from the bookkeeping.
     pub(super) fn forget(&mut self, start: usize, end: usize) {
         let mut full: Vec<Id> = Vec::new();
         for id in self.tracked(start, end) {
@@ -146,8 +146,8 @@ impl Space {
     }
 }
 
-/// Has the kernel make pages present and private, as if they had been written to.
+/// Makes the kernel provide present and private pages, as if the program had written to them.
 pub(super) fn populate(start: usize, len: usize) {
-    // SAFETY: changes no contents. It fails, harmlessly, if memory is not writable.
+    // SAFETY: changes no contents. The call fails without harm if memory is not writable.
     let _ = unsafe { rustix::mm::madvise(start as *mut c_void, len, Advice::LinuxPopulateWrite) };
 }

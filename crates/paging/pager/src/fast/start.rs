@@ -19,7 +19,7 @@ use rustix::io::Errno;
 /// Features that the kernel's userfaultfd must offer.
 pub const FEATURES: u64 = FEATURE_SIGBUS | FEATURE_MOVE;
 
-/// Starts the engine, with empty books. Nothing is taken before [`start_ticking`].
+/// Starts the engine, with no page tracked yet. No page is evicted before [`start_ticking`].
 pub(super) fn start_engine(control: &'static ControlHead) -> Result<(), Errno> {
     let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
     let slot = &control.slots[control.take_slot(pid).ok_or(Errno::NOSPC)?];
@@ -46,8 +46,8 @@ fn install(control: &'static ControlHead, slot: &'static ProcessSlot) -> Result<
     Ok(())
 }
 
-/// Starts an engine that leaves all memory of this process local, in the child of a fork that can have no other. The program's
-/// calls and signals go on to come to us.
+/// Starts an engine that leaves all memory of this process local, in the child of a fork that cannot have another engine. The program's
+/// calls and signals still go to the handlers of fast mode.
 pub(super) fn start_local_engine(control: &'static ControlHead, why: Errno) {
     let space = Space::new(control, &NOWHERE, None, heap_end());
     let transfers = Transfers::new(control, 0, None);
@@ -77,12 +77,11 @@ fn heap_end() -> usize {
     unsafe { raw::call(libc::SYS_brk as usize, [0; 6]) as usize }
 }
 
-/// Slot of processes that have none.
+/// Slot for processes that have no slot in the control file.
 static NOWHERE: ProcessSlot = ProcessSlot::new();
 
-/// Starts the tick thread, which takes pages. From now on the calling thread's faults have to come to us.
+/// Starts the tick thread, which evicts pages. From now on, the calling thread's faults must be dispatched to fast mode.
 pub(super) fn start_ticking() -> Result<(), Errno> {
-    // SAFETY: `tick_main` never returns, uses only its own stack, the first, and its own memory, and touches no
-    // thread-local storage.
+    // SAFETY: `tick_main` never returns, uses only its own stack, the first, and its own memory, and touches no thread-local storage.
     with_signals_blocked(|| unsafe { bare_thread::start(reclaim::tick_main, 0, true, 0) })
 }

@@ -1,9 +1,9 @@
 //! State that fast mode keeps for each thread of the program: a block of memory with a record and a stack.
 //!
 //! ```text
-//! | record | guard page | stack, on which our signal handlers run |
+//! | record | guard page | stack, on which fast mode's signal handlers run |
 //! ```
-//! Blocks are aligned to their size, so a handler finds its thread from its own stack pointer.
+//! Blocks are aligned to their size, so that a handler finds its thread from its own stack pointer.
 
 use super::lock::Held;
 use crate::den;
@@ -18,23 +18,23 @@ pub(super) struct Thread {
     pub selector: AtomicU8,
     /// Number of the thread; 0: the block is free.
     tid: AtomicU32,
-    /// True when the thread ends, while it still stands on this block's stack.
+    /// True when the thread is ending but still runs on this block's stack.
     leaves: AtomicBool,
-    /// Index in the trace; assigned at its first fault.
+    /// Index of the thread in the trace; assigned at its first fault.
     pub index: Cell<Option<u32>>,
-    /// Our time in ns, since the thread's previous fetch, for faults that a real blade would not have.
+    /// Time in ns that the pager spent since the thread's previous fetch on faults that a real blade would not have.
     pub overhead_ns: Cell<u64>,
-    /// Pages that it was given last for a first touch.
+    /// Pages that the thread received last for a first touch.
     pub(super) stride: Cell<Stride>,
-    /// True if memory is held for its system calls: the current one, and others that handlers interrupted.
+    /// True if memory is held for the thread's system calls: the current one, and others that handlers interrupted.
     pub holds: Cell<bool>,
     /// Alternate signal stack that the program believes to have set.
     pub alternate: Cell<Stack>,
-    /// Signals of ours that the program believes to have blocked.
+    /// Those of `SIGBUS` and `SIGSYS` that the program believes to have blocked.
     pub blocked: Cell<u64>,
-    /// True if it shares memory with its parent for a moment, as another process.
+    /// True if the thread belongs to another process, which shares memory with its parent for a moment.
     is_guest: Cell<bool>,
-    /// Arguments of a system call that proceeds after the handler returned.
+    /// Arguments of a system call that the thread makes after the handler has returned.
     pub scratch: Cell<[u64; 3]>,
 }
 
@@ -48,33 +48,33 @@ pub(super) struct Stack {
 }
 
 impl Stack {
-    /// No stack.
+    /// The value for "no stack".
     pub(super) const NONE: Stack = Stack { base: 0, flags: libc::SS_DISABLE, size: 0 };
 
-    /// Returns whether signals may be handled on it.
+    /// Returns whether signals may be handled on this stack.
     pub(super) fn is_armed(&self) -> bool {
         self.flags & libc::SS_DISABLE == 0
     }
 
-    /// Returns whether a thread with this stack pointer is on it.
+    /// Returns whether a thread with this stack pointer is on this stack.
     pub(super) fn contains(&self, pointer: usize) -> bool {
         self.is_armed() && pointer > self.base && pointer - self.base <= self.size
     }
 
-    /// Returns whether a thread with this stack pointer has left the handler whose frame is at `frame`; this is its
-    /// alternate stack. A handler that returns has taken the return address from its frame.
+    /// Returns whether a thread with this stack pointer has left the handler whose frame is at `frame`; `self` is the thread's alternate
+    /// stack. At its return, a handler has removed the return address from its frame.
     pub(super) fn has_left(&self, frame: usize, pointer: usize) -> bool {
         let is_here = self.contains(pointer);
         if is_here == self.contains(frame) { pointer > frame + size_of::<usize>() } else { !is_here }
     }
 }
 
-/// Signals that must not be blocked while code of the program runs: a fault then would end the process.
+/// Signals of fast mode, which must not be blocked while code of the program runs, because a fault would then end the process.
 pub(super) const OURS: u64 = 1 << (libc::SIGBUS - 1) | 1 << (libc::SIGSYS - 1);
 
 /// Selector that lets system calls pass.
 pub(super) const ALLOW: u8 = 0;
-/// Selector that dispatches system calls to our handler.
+/// Selector that dispatches system calls to fast mode's handler.
 pub(super) const DISPATCH: u8 = 1;
 
 const STACK_AT: usize = 8192;
@@ -82,7 +82,7 @@ const STACK_AT: usize = 8192;
 static USED: AtomicU32 = AtomicU32::new(0);
 
 impl Thread {
-    /// Returns the calling thread. Only for our handlers, which run on its block's stack.
+    /// Returns the calling thread. Only for the handlers of fast mode, which run on the stack of their thread's block.
     pub(super) fn current() -> &'static Thread {
         let here = 0u8;
         let block = (&raw const here) as usize & !(den::BLOCK_BYTES - 1);
@@ -91,16 +91,14 @@ impl Thread {
         unsafe { &*(block as *const Thread) }
     }
 
-    /// Takes a block for a new thread, with the lock held; `None` if there are too many or no memory is
-    /// left.
+    /// Takes a block for a new thread, while the lock is held; returns `None` if there are too many threads or no memory is left.
     pub(super) fn take<T>(_: &Held<T>) -> Option<&'static Thread> {
         let used = USED.load(Relaxed) as usize;
         let block = match (0..used).map(den::block).find(|block| Thread::is_free(*block)) {
             Some(block) => block,
             None => Thread::open_next()?,
         };
-        // SAFETY: opened for reading and writing, page-aligned, and unused: the thread of any old record has
-        // ended.
+        // SAFETY: opened for reading and writing, page-aligned, and unused: the thread of any old record has ended.
         unsafe {
             let thread = block as *mut Thread;
             thread.write(Thread {
@@ -142,12 +140,12 @@ impl Thread {
         self.tid.store(tid, Relaxed);
     }
 
-    /// Marks the thread as ending: its block is free as soon as it is gone.
+    /// Marks the thread as ending: its block is free as soon as the thread has ended.
     pub(super) fn leave(&self) {
         self.leaves.store(true, Relaxed);
     }
 
-    /// Makes this the only thread, and a new one, in the child of a fork.
+    /// Makes this thread a new one and the only one, in the child of a fork.
     pub(super) fn be_alone(&self, tid: u32) {
         let own = self as *const Thread as usize;
         for block in (0..USED.load(Relaxed) as usize).map(den::block).filter(|block| *block != own) {
@@ -159,17 +157,17 @@ impl Thread {
         self.overhead_ns.set(0);
     }
 
-    /// Gives back a block on whose stack nothing runs.
+    /// Frees a block whose stack is not in use.
     pub(super) fn release(&self) {
         self.tid.store(0, Relaxed);
     }
 
-    /// Sets whether the thread shares memory with its parent for a moment, as another process.
+    /// Sets whether the thread belongs to another process, which shares memory with its parent for a moment.
     pub(super) fn set_guest(&self, is_guest: bool) {
         self.is_guest.set(is_guest);
     }
 
-    /// Returns whether the thread shares memory with its parent for a moment, as another process.
+    /// Returns whether the thread belongs to another process, which shares memory with its parent for a moment.
     pub(super) fn is_guest(&self) -> bool {
         self.is_guest.get()
     }
@@ -184,7 +182,7 @@ impl Thread {
 fn has_ended(tid: u32) -> bool {
     use rustix::io::Errno;
     let pid = rustix::process::Pid::from_raw(tid as i32);
-    // The number may belong to another process's thread; then the block stays unused, which does no harm.
+    // The number may belong to a thread of another process. Then the block stays unused, which does no harm.
     pid.is_none_or(|pid| rustix::process::getpriority_process(Some(pid)) == Err(Errno::SRCH))
 }
 

@@ -2,10 +2,10 @@
 //!
 //! References: the manual page of each call; `include/linux/syscalls.h`.
 
-/// Memory that a system call uses, in terms of its arguments (0 to 5).
+/// Memory that a system call uses, described by the numbers of its arguments (0 to 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Touch {
-    /// Bytes at argument `.0`, as many as argument `.1` says.
+    /// Bytes at the address in argument `.0`; argument `.1` is their number.
     Bytes(u8, u8),
     /// `.1` bytes at argument `.0`.
     Fixed(u8, u16),
@@ -15,25 +15,25 @@ pub(super) enum Touch {
     Text(u8),
     /// Addresses of texts, at argument `.0`; the last is 0.
     Texts(u8),
-    /// Vector at argument `.0`: argument `.1` many `struct iovec`, and the memory that they describe.
+    /// Vector at argument `.0`: `struct iovec`s, whose number is argument `.1`, and the memory that they describe.
     Vector(u8, u8),
-    /// Number of this process in argument `.0`; else the call is refused.
+    /// Argument `.0` must be the number of this process; otherwise the call is refused.
     Own(u8),
-    /// A `struct msghdr` at argument `.0`, and all it describes.
+    /// A `struct msghdr` at argument `.0`, and all memory that it describes.
     Message(u8),
-    /// Messages at argument `.0`: argument `.1` many `struct mmsghdr`.
+    /// Messages at argument `.0`: `struct mmsghdr`s, whose number is argument `.1`.
     Messages(u8, u8),
-    /// Bytes at argument `.0`, as many as the `u32` at argument `.1` says.
+    /// Bytes at argument `.0`; the `u32` at the address in argument `.1` is their number.
     Sized(u8, u8),
-    /// Bits at argument `.0`, one for each of argument `.1` many descriptors.
+    /// Bits at argument `.0`, one for each descriptor; argument `.1` is the number of descriptors.
     Bits(u8, u8),
 }
 
 use Touch::*;
 
-/// Returns the memory that system call `number` touches; `None` if that is not known here.
+/// Returns the memory that system call `number` uses; `None` if the call is not in this table.
 pub(super) fn touches(number: i64) -> Option<&'static [Touch]> {
-    // Calls whose use depends on the request are in `requests`.
+    // Calls whose use of memory depends on a request code are in `requests`.
     Some(match number {
         libc::SYS_read | libc::SYS_write | libc::SYS_pread64 | libc::SYS_pwrite64 => &[Bytes(1, 2)],
         libc::SYS_readv | libc::SYS_writev | libc::SYS_preadv | libc::SYS_pwritev => &[Vector(1, 2)],
@@ -121,7 +121,7 @@ fn sockets(number: i64) -> Option<&'static [Touch]> {
     })
 }
 
-/// Time, processes, signals, semaphores.
+/// Calls for time, processes, signals and semaphores.
 fn others(number: i64) -> Option<&'static [Touch]> {
     Some(match number {
         libc::SYS_nanosleep => &[Fixed(0, 16), Fixed(1, 16)],
@@ -178,7 +178,7 @@ fn others(number: i64) -> Option<&'static [Touch]> {
     })
 }
 
-/// Returns an empty list for calls that use no memory of the program, or none that is ever taken.
+/// Returns an empty list for calls that use no memory of the program, or only memory that is never evicted.
 fn plain(number: i64) -> Option<&'static [Touch]> {
     matches!(
         number,

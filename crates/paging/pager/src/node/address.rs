@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Address of a node.
+/// Address of a memory node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     Tcp {
@@ -15,11 +15,11 @@ pub enum Address {
     },
     /// Path of the socket through which the node hands out memory.
     Shared(String),
-    /// Node over TCP, encrypted by a process of this machine that listens at a socket.
+    /// Node over TCP. A process on this machine encrypts the connection; it listens at a socket.
     Encrypted {
         ip: [u8; 4],
         port: u16,
-        /// Path of that socket.
+        /// Path of the encrypting process's socket.
         by: String,
     },
 }
@@ -36,7 +36,7 @@ impl fmt::Display for Address {
 }
 
 impl Settings {
-    /// Returns the address of the run's memory node, if it has one.
+    /// Returns the address of the run's memory node, or `None` if the run has no node.
     pub fn node(&self) -> Option<Address> {
         match self.backend.load(Relaxed) {
             0 => None,

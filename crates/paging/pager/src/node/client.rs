@@ -10,17 +10,18 @@ use alloc::vec::Vec;
 use rustix::event::PollFlags;
 use rustix::fd::BorrowedFd;
 
-/// Session of a process with a memory node.
+/// Session of a process with a memory node, over TCP or shared memory.
 pub enum Client {
     Tcp(Box<tcp::NodeConnection>),
     Shared(Box<shared::Mapped>),
 }
 
 impl Client {
-    /// Connects to the node and greets it. Blocks, for at most `timeout_ns`.
+    /// Connects to the node and greets it. Blocks for at most `timeout_ns`.
     ///
     /// # Errors
-    /// If no node listens there, not in this protocol, or it refuses: the error says which.
+    /// If no node listens at the address, if it speaks another protocol, or if it refuses the session. The error states which of these
+    /// happened.
     pub fn connect(settings: &Settings) -> Result<Client, Error> {
         match settings.address {
             Address::Tcp { .. } | Address::Encrypted { .. } => {
@@ -33,38 +34,37 @@ impl Client {
     /// Queues a store of the page at `slot`.
     ///
     /// # Errors
-    /// See [`Rejected`]; nothing changed then.
+    /// See [`Rejected`]; after an error, the session is unchanged.
     ///
     /// # Safety
-    /// The page at `slot` stays readable and unchanged until the store completes, or [`Client::withdraw`] gives
-    /// it back.
+    /// The page at `slot` stays readable and unchanged until the store completes, or until [`Client::withdraw`] returns true for it.
     pub unsafe fn store(&mut self, id: u32, slot: usize) -> Result<(), Rejected> {
         match self {
-            // SAFETY: as the caller says.
+            // SAFETY: the caller guarantees that the page stays readable and unchanged.
             Client::Tcp(client) => unsafe { client.session.store(id, slot) },
-            // SAFETY: as the caller says.
+            // SAFETY: the caller guarantees that the page stays readable and unchanged.
             Client::Shared(client) => unsafe { client.store(id, slot) },
         }
     }
 
-    /// Queues a load into the page at `slot`. It is sent at the next [`Client::progress`], before stores.
+    /// Queues a load into the page at `slot`. The load is sent at the next [`Client::progress`], before stores.
     ///
     /// # Errors
-    /// See [`Rejected`]; nothing changed then.
+    /// See [`Rejected`]; after an error, the session is unchanged.
     ///
     /// # Safety
-    /// The page at `slot` stays writable, and nothing else uses it, until the load completes.
+    /// The page at `slot` stays writable and is not used otherwise until the load completes.
     pub unsafe fn load(&mut self, id: u32, slot: usize) -> Result<(), Rejected> {
         match self {
-            // SAFETY: as the caller says.
+            // SAFETY: the caller guarantees that the page stays writable and unused otherwise.
             Client::Tcp(client) => unsafe { client.session.load(id, slot) },
-            // SAFETY: as the caller says.
+            // SAFETY: the caller guarantees that the page stays writable and unused otherwise.
             Client::Shared(client) => unsafe { client.load(id, slot) },
         }
     }
 
-    /// Has the node drop these pages. Returns how many, from the first on, were accepted; the caller tries the
-    /// rest again after some progress.
+    /// Makes the node drop these pages. Returns how many of them, from the first on, were accepted; the caller must retry the rest after
+    /// some progress.
     pub fn forget(&mut self, ids: &[u32]) -> usize {
         match self {
             Client::Tcp(client) => client.session.forget(ids),
@@ -72,8 +72,8 @@ impl Client {
         }
     }
 
-    /// Withdraws a store that was not sent yet: its slot belongs to the caller again at once, it will not complete, and
-    /// the node's older copy must not be loaded. Returns false if it was sent, and will complete.
+    /// Withdraws a store that was not sent yet. Its slot belongs to the caller again at once, the store will not complete, and the node's
+    /// older copy must not be loaded. Returns false if the store was sent already and will complete.
     pub fn withdraw(&mut self, id: u32) -> bool {
         match self {
             Client::Tcp(client) => client.session.withdraw(id),
@@ -81,7 +81,7 @@ impl Client {
         }
     }
 
-    /// Sends the queued stores even though no batch is full, at the next [`Client::progress`].
+    /// Makes the next [`Client::progress`] send the queued stores even if no batch is full.
     pub fn flush(&mut self) {
         if let Client::Tcp(client) = self {
             client.session.flush();
@@ -91,7 +91,7 @@ impl Client {
     /// Sends and receives as much as possible without blocking, and appends completed requests to `done`.
     ///
     /// # Errors
-    /// If the session is over; `done` has what was completed before.
+    /// If the session is over. Requests that completed before are in `done` nevertheless.
     pub fn progress(&mut self, done: &mut Vec<PageCompletion>) -> Result<(), Error> {
         match self {
             Client::Tcp(client) => client.progress(done),
@@ -107,7 +107,7 @@ impl Client {
         }
     }
 
-    /// Returns the descriptor to poll.
+    /// Returns the descriptor that the caller must poll.
     pub fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Client::Tcp(client) => client.fd(),
@@ -115,7 +115,7 @@ impl Client {
         }
     }
 
-    /// Returns the events to poll for: the node's death always shows.
+    /// Returns the events to poll for. The end of the node is reported in any case.
     pub fn interest(&self) -> PollFlags {
         match self {
             Client::Tcp(client) if client.is_blocked() => PollFlags::IN | PollFlags::OUT,
@@ -123,7 +123,7 @@ impl Client {
         }
     }
 
-    /// Returns what the node still owes.
+    /// Returns the kind of answer that the node still owes, if any.
     pub fn owed(&self) -> Option<Owed> {
         match self {
             Client::Tcp(client) => client.session.owed(),
@@ -131,7 +131,7 @@ impl Client {
         }
     }
 
-    /// Returns how often something arrived from the node: if this number changes, it is not silent.
+    /// Returns how often data arrived from the node. While this number changes, the node is not silent.
     pub fn heard(&self) -> u64 {
         match self {
             Client::Tcp(client) => client.heard(),
@@ -139,7 +139,7 @@ impl Client {
         }
     }
 
-    /// Returns whether nothing is queued, under way, or completed and not reported yet.
+    /// Returns whether the session has no request that is queued, in flight, or completed but not yet reported.
     pub fn is_idle(&self) -> bool {
         match self {
             Client::Tcp(client) => client.session.is_idle(),

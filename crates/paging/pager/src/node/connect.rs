@@ -1,7 +1,7 @@
-//! Connecting to a node, with hello and welcome: the only part that blocks.
+//! Connecting to a memory node, with hello and welcome; the only part of the client that blocks.
 //!
-//! Time in which this process is stopped does not count: waits are cut into slices, and a slice counts for
-//! little.
+//! Time in which this process is stopped does not count against the timeout. For this purpose, waits are cut into short slices, and a slice
+//! counts for at most twice its length however long it took.
 
 use super::address::Address;
 use super::error::{Error, ErrorKind};
@@ -17,7 +17,7 @@ use rustix::net::{
 };
 use unrack_wire::{GreetingStatus, Hello, PAGE, PageTransport, VERSION, WELCOME, WELCOME_HEAD, Welcome};
 
-/// A connected socket and the node's address.
+/// A connected socket and the address of the node.
 pub(super) struct Link {
     pub socket: OwnedFd,
     pub address: Address,
@@ -29,7 +29,7 @@ impl Link {
         Error { address: self.address.clone(), kind }
     }
 
-    /// Makes the error of a connection that failed.
+    /// Makes the error for a connection that failed.
     pub(super) fn broken(&self, errno: Errno) -> Error {
         self.error(match errno {
             Errno::PIPE | Errno::CONNRESET => ErrorKind::Closed,
@@ -48,7 +48,7 @@ impl Link {
         Err(self.error(ErrorKind::TimedOut))
     }
 
-    /// Repeats `attempt` until it succeeds or fails without blocking.
+    /// Repeats `attempt` until it succeeds, or fails for another reason than that it would block.
     fn insist<T>(
         &self,
         flags: PollFlags,
@@ -64,14 +64,14 @@ impl Link {
     }
 }
 
-/// Time left to wait, in ns.
+/// Time left to wait for the node, in ns.
 struct Patience {
     left_ns: u64,
     waited_ns: Option<&'static AtomicU64>,
 }
 
 impl Patience {
-    /// Polls for one slice of the time left.
+    /// Polls for at most one slice of the time left.
     fn poll(&mut self, fds: &mut [PollFd]) -> Result<usize, Errno> {
         let slice = self.left_ns.min(SLICE_NS);
         let timeout = timespec(slice);
@@ -86,16 +86,16 @@ impl Patience {
     }
 }
 
-/// Length of a slice: less than a second, and a tenth of what a user would notice.
+/// Length of a slice in ns: less than a second, and a tenth of the time that a user would notice.
 const SLICE_NS: u64 = 50_000_000;
 
-/// Connects, sends the hello and receives the welcome.
+/// Connects to the node, sends the hello and receives the welcome.
 pub(super) fn greet(settings: &Settings, transport: PageTransport) -> Result<(Link, Welcome), Error> {
     let mut patience = Patience { left_ns: settings.timeout_ns, waited_ns: settings.waited_ns };
     let link = connect(settings, &mut patience)?;
     let hello = Hello::new(transport, settings.reserve_pages);
     let bytes = hello.encode();
-    // A fresh socket's buffer has room for a hello: it is sent whole and at once, or not at all.
+    // A new socket's buffer has room for a hello. Therefore the hello is sent completely and at once, or not at all.
     let send = || rustix::net::send(&link.socket, &bytes, SendFlags::NOSIGNAL);
     link.insist(PollFlags::OUT, &mut patience, send)?;
     let welcome = receive_welcome(&link, &mut patience)?;
@@ -127,7 +127,7 @@ fn receive_welcome(link: &Link, patience: &mut Patience) -> Result<Welcome, Erro
     Welcome::decode(&bytes).map_err(|malformed| link.error(ErrorKind::Garbage(malformed.0)))
 }
 
-/// Checks the version: the bytes behind the head differ between versions.
+/// Checks the version of the protocol before the rest of the welcome, because the bytes behind the head differ between versions.
 fn check_version(link: &Link, head: &[u8; WELCOME_HEAD]) -> Result<(), Error> {
     match Welcome::version(head) {
         Ok(VERSION) => Ok(()),
@@ -162,8 +162,8 @@ fn start_connecting(link: &Link, settings: &Settings) -> Result<(), Errno> {
         Address::Tcp { ip, port } => {
             sockopt::set_tcp_nodelay(&link.socket, true)?;
             keep_alive(&link.socket, settings.patience_ns)?;
-            // The kernel grows its buffers as needed. Asking for a size would stop that, at a maximum that is by
-            // default smaller than a window.
+            // The kernel grows its buffers as needed. An explicit size would stop the growth, and by default the maximum of such a size is
+            // smaller than a window.
             rustix::net::connect(&link.socket, &SocketAddrV4::new((*ip).into(), *port))
         }
         Address::Shared(path) | Address::Encrypted { by: path, .. } => {
@@ -172,8 +172,8 @@ fn start_connecting(link: &Link, settings: &Settings) -> Result<(), Errno> {
     }
 }
 
-/// Has the kernel detect, within `patience_ns`, that the node's machine or its link is gone: by probes while
-/// nothing is sent, by missing acknowledgements while something is. Intervals of probes are whole seconds.
+/// Makes the kernel detect, within `patience_ns`, that the node's machine or its link is down: by probes while the connection is idle, and
+/// by missing acknowledgements while data is in flight. The intervals of probes are whole seconds.
 fn keep_alive(socket: &OwnedFd, patience_ns: u64) -> Result<(), Errno> {
     let pause = Duration::from_secs((patience_ns / 4_000_000_000).max(1));
     sockopt::set_socket_keepalive(socket, true)?;

@@ -1,4 +1,4 @@
-//! Errors of a session with a memory node, with messages that name the node.
+//! Errors of a session with a memory node. Their messages name the node.
 
 use super::address::Address;
 use super::session::SessionError;
@@ -6,36 +6,36 @@ use core::fmt;
 use rustix::io::Errno;
 use unrack_wire::{EndReason, GreetingStatus, VERSION};
 
-/// Error that ends the session. Nothing more can be stored or loaded, and only completed requests count.
+/// Error that ends the session. Afterwards no page can be stored or loaded, and only completed requests have taken effect for certain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     pub address: Address,
     pub kind: ErrorKind,
 }
 
-/// Kind of an error.
+/// Kind of an error that ends a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ErrorKind {
     /// No connection was established.
     Connect(Errno),
     TimedOut,
-    /// The node refused the session: its version, and the reason.
+    /// The node refused the session. The fields are the node's version of the protocol, the reason, and numbers of pages.
     Refused {
         version: u16,
         status: GreetingStatus,
         free: u64,
         wanted: u64,
-        /// Most pages that one client may hold.
+        /// Maximum number of pages that one client may store.
         share: u64,
     },
-    /// The node, or the connection to it, is gone.
+    /// The node ended, or the connection to it was closed.
     Closed,
     Broken(Errno),
-    /// The node owed answers, and was silent for this long.
+    /// The node owed answers, and was silent for this number of seconds.
     Silent {
         seconds: u64,
     },
-    /// The node ended the session, with this reason.
+    /// The node ended the session, for this reason.
     Ended(EndReason),
     /// The node sent bytes that violate the protocol.
     Garbage(&'static str),
@@ -88,7 +88,7 @@ impl From<SessionError> for ErrorKind {
     }
 }
 
-/// Writes why a session was refused. `pages`: free, wanted, and the most that one client may hold.
+/// Writes why a session was refused. `pages`: the number of free pages, of wanted pages, and the maximum for one client.
 fn refusal(f: &mut fmt::Formatter, version: u16, status: GreetingStatus, pages: [u64; 3]) -> fmt::Result {
     let [free, wanted, share] = pages;
     match status {
@@ -127,7 +127,7 @@ fn ending(reason: EndReason) -> &'static str {
     }
 }
 
-/// Message for an error number. Not the C library's: those need thread-local storage.
+/// Message for an error number. The C library's messages cannot be used, because they need thread-local storage.
 struct Words(Errno);
 
 /// Messages for the errors of sockets and mappings.
@@ -176,7 +176,7 @@ impl fmt::Display for Words {
 mod tests {
     use super::*;
 
-    /// Covers connections that `ss -K` cut, too, whose error was once reported as 'error number 103'.
+    /// Also covers connections that `ss -K` closed, whose error was once reported as 'error number 103'.
     #[test]
     fn a_connection_that_broke_is_said_in_words() {
         let address = Address::Tcp { ip: [10, 0, 0, 2], port: 7000 };

@@ -1,4 +1,4 @@
-//! Table by page id: dense, in chunks, so that growing never copies.
+//! Table indexed by page id: dense, and stored in chunks, so that growth never copies entries.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -6,25 +6,25 @@ use alloc::vec::Vec;
 
 const CHUNK: usize = 4096;
 
-/// Value of each page id.
+/// Table with a value for each page id.
 pub struct ById<T> {
     chunks: Vec<Option<Box<[T]>>>,
     nothing: T,
 }
 
 impl<T: Copy> ById<T> {
-    /// Makes a table in which every id has the value `nothing`.
+    /// Makes a table in which every page id has the value `nothing`.
     pub fn new(nothing: T) -> ById<T> {
         ById { chunks: Vec::new(), nothing }
     }
 
-    /// Returns the value of an id.
+    /// Returns the value of a page id.
     pub fn get(&self, id: u32) -> T {
         let chunk = self.chunks.get(id as usize / CHUNK).and_then(Option::as_deref);
         chunk.map_or(self.nothing, |chunk| chunk[id as usize % CHUNK])
     }
 
-    /// Returns the value of an id, to change.
+    /// Returns the value of a page id for modification.
     pub fn get_mut(&mut self, id: u32) -> &mut T {
         let at = id as usize / CHUNK;
         if at >= self.chunks.len() {

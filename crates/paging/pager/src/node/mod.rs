@@ -1,23 +1,22 @@
-//! Client of a memory node: stores, loads and forgets pages there.
+//! Client of a memory node: stores pages at the node, loads them, and makes the node forget them.
 //!
-//! Pages are named by their record's id; each store and load also gives the address of the slot from which the
-//! page is sent or in which it arrives. Only [`Client::connect`] blocks; the pager calls [`Client::progress`]
-//! whenever [`Client::fd`] is ready, or it has queued something. A request may be rejected ([`Rejected`]); an
-//! accepted one completes ([`PageCompletion`]) or the session ends with an [`Error`]. A load never completes with
-//! other bytes than were stored last.
+//! A page's name is the id of its record. Each store and load also states the address of the slot from which the page is sent or in which
+//! it arrives. Only [`Client::connect`] blocks. The pager calls [`Client::progress`] whenever [`Client::fd`] is ready or the pager has
+//! queued a request. A request may be rejected ([`Rejected`]); an accepted request completes ([`PageCompletion`]), unless the session ends
+//! with an [`Error`]. A load completes only with the bytes that were stored last.
 //!
 //! | module | idea |
 //! |---|---|
 //! | `client` | the client, over either transport |
-//! | `address`, `settings`, `request`, `error` | what it is told, and what it tells |
+//! | `address`, `settings`, `request`, `error` | inputs and results of the client |
 //! | [`session`] | batching, merging, overtaking and checking, without input and output |
 //! | `tcp` | drives a session over a socket |
 //! | `shared` | copies pages into memory that the node hands out |
 //! | `connect` | connecting to a node, with hello and welcome |
 //! | [`pulse`] | timing of pings, and detection of a silent node |
 //!
-//! Guest rules hold: raw system calls, no thread-local storage, no heap but this crate's. A slot must be present
-//! memory: a fault on it would wait for the very thread that takes it.
+//! The pager is a guest in the program's process. Therefore this client uses raw system calls, no thread-local storage, and no heap but
+//! this crate's. A slot must be present memory, because a fault on it would wait for the very thread that takes it.
 
 mod address;
 mod client;

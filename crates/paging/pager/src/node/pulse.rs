@@ -1,44 +1,44 @@
-//! Timing of pings, and detection of a silent node.
+//! Timing of pings, and detection of a silent memory node.
 //!
-//! A node ends sessions that are silent for a time that it states; so the client sends something four times as
-//! often. A node that owes an answer and sends nothing is stopped, or cut off: the kernel of a stopped process
-//! still acknowledges data.
+//! A node ends a session if the client is silent for a time that the node states. Therefore the client sends some message four times in
+//! each such period. Conversely, if a node owes an answer and sends no data, it is stopped or cut off. The client must measure this itself,
+//! because the kernel still acknowledges data for a stopped process.
 //!
-//! Has no clock: callers pass the time (monotonic, in nanoseconds).
+//! This module reads no clock: callers pass the time (monotonic, in nanoseconds).
 
-/// Both directions of a session.
+/// Times of the latest traffic in both directions of a session.
 #[derive(Debug)]
 pub struct Pulse {
     every_ns: u64,
     patience_ns: u64,
     said_ns: u64,
-    /// Time since which an answer has been owed and nothing arrived.
+    /// Time since when the node has owed an answer without any arrival.
     owed_since_ns: Option<u64>,
 }
 
 impl Pulse {
-    /// Makes the state of a new session. `silence_ms`: the node's limit; 0: it has none. `patience_ns`: ours.
+    /// Makes the state of a new session. `silence_ms`: the node's limit; 0: the node has no limit. `patience_ns`: the client's limit.
     pub fn new(silence_ms: u32, patience_ns: u64, now_ns: u64) -> Pulse {
         let every_ns = match silence_ms {
             0 => u64::MAX,
             silence_ms => u64::from(silence_ms) * 1_000_000 / 4,
         };
-        // Pings also have to reveal a silent node in time.
+        // Pings must also be frequent enough to reveal a silent node in time.
         let every_ns = every_ns.min(patience_ns / 4);
         Pulse { every_ns, patience_ns, said_ns: now_ns, owed_since_ns: None }
     }
 
-    /// Returns whether it is time to send something.
+    /// Returns whether it is time to send a message.
     pub fn is_due(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.said_ns) >= self.every_ns
     }
 
-    /// Notes that something was sent.
+    /// Notes that a message was sent.
     pub fn said(&mut self, now_ns: u64) {
         self.said_ns = now_ns;
     }
 
-    /// Notes whether anything arrived, and whether the node owes an answer now.
+    /// Notes whether any data arrived, and whether the node owes an answer now.
     pub fn heard(&mut self, any: bool, is_owed: bool, now_ns: u64) {
         self.owed_since_ns = match self.owed_since_ns {
             _ if !is_owed => None,
@@ -47,7 +47,7 @@ impl Pulse {
         };
     }
 
-    /// Returns how long the node was silent, if that is longer than our patience.
+    /// Returns how long the node has been silent if that is at least the client's patience, or `None` otherwise.
     pub fn given_up_ns(&self, now_ns: u64) -> Option<u64> {
         self.owed_since_ns
             .map(|since| now_ns.saturating_sub(since))

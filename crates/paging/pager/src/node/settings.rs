@@ -1,21 +1,20 @@
-//! Parameters of a session, and the limits that a node states.
+//! Parameters of a session with a memory node, and the limits that the node states.
 
 use super::address::Address;
 use core::sync::atomic::AtomicU64;
 use unrack_wire::{MOST_IDS, MOST_PAGES, PATIENCE, Welcome};
 
-/// Address of a node, and parameters of the session.
+/// Address of a memory node, and parameters of the session with it.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub address: Address,
-    /// Pages that the node must reserve for this process, or refuse it; 0: none.
+    /// Number of pages that the node must reserve for this process; if the node cannot, it must refuse the session. 0: none.
     pub reserve_pages: u64,
-    /// Longest time in ns that connecting and greeting may take, without the time in which this process is
-    /// stopped.
+    /// Longest time in ns that connecting and greeting may take, without the time in which this process is stopped.
     pub timeout_ns: u64,
     /// Counter to which the time waited so far is added, in ns.
     pub waited_ns: Option<&'static AtomicU64>,
-    /// Longest time in ns that the node may owe an answer and be silent, before the session ends.
+    /// Longest time in ns that the node may owe an answer and stay silent before the session ends.
     pub patience_ns: u64,
     pub tuning: Tuning,
 }
@@ -34,15 +33,16 @@ impl Settings {
 pub struct Tuning {
     /// Number of queued stores at which they are sent without a flush.
     pub batch: usize,
-    /// Most pages that one message carries; the node has a limit too.
+    /// Maximum number of pages in one message; the node has a limit as well.
     pub merge: usize,
-    /// Most pages of stores, and of loads, under way at once: a load may have to wait for these.
+    /// Maximum number of pages in flight at once, separately for stores and for loads. It is limited because a load may have to wait for
+    /// all of them.
     pub window: usize,
-    /// Most stores, and loads, that may be queued.
+    /// Maximum length of the queue of stores, and of the queue of loads.
     pub queue: usize,
-    /// True to compare every loaded page with the one stored, by rapidhash.
+    /// True to compare the rapidhash of every loaded page with that of the stored page.
     pub checksums: bool,
-    /// Number of ids, counted from 0; the node's limit too.
+    /// Number of page ids, counted from 0; the node has a limit as well.
     pub most_ids: u32,
 }
 
@@ -53,7 +53,7 @@ impl Default for Tuning {
 }
 
 impl Tuning {
-    /// Returns the tuning within sensible bounds, and within the node's limits.
+    /// Returns the tuning, reduced to sensible bounds and to the node's limits.
     pub(super) fn within(self, welcome: &Welcome) -> Tuning {
         let most = welcome.most_pages.min(MOST_PAGES) as usize;
         Tuning {
@@ -67,7 +67,7 @@ impl Tuning {
     }
 }
 
-/// Pages that a node has, and most pages that one client may hold.
+/// Number of pages that a node has, and maximum number of pages that one client may store there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NodeLimits {
     pub capacity: u64,

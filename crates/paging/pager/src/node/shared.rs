@@ -1,9 +1,9 @@
-//! Session through shared memory: the node hands out memory, and only keeps the accounts.
+//! Session through shared memory: the node hands out memory, and only keeps account of it.
 //!
-//! Pages come in *extents*. Each is a memory file of a fixed size, whose descriptor the node sends on request.
-//! Only the client that has an extent reads and writes it, so storing is a copy and completes at once, and no
-//! ring of requests is needed. The socket remains for asking for more, and to detect the node's death: the kernel
-//! closes it then, whatever the reason.
+//! Memory comes in *extents*. Each extent is a memory file of a fixed size, whose descriptor the node sends on request. Only one client
+//! reads and writes an extent. Therefore a store is a copy that completes at once, and no ring of requests is needed. The socket remains
+//! for two purposes: the client requests more extents over it, and it reveals the end of the node, because the kernel closes the socket
+//! whatever the reason is.
 
 use super::connect::{self, Link};
 use super::error::{Error, ErrorKind};
@@ -32,7 +32,7 @@ struct Known {
     checksum: u64,
 }
 
-/// State of the one request to the node: for another extent, or a ping.
+/// State of the only request that may be outstanding at the node: for another extent, or a ping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     No,
@@ -41,7 +41,7 @@ enum Asked {
     Ping,
 }
 
-/// Connection to a node of this machine, with the extents that it handed out.
+/// Session with a node on this machine, with the extents that the node handed out.
 pub struct Mapped {
     link: Link,
     tuning: Tuning,
@@ -50,19 +50,20 @@ pub struct Mapped {
     known: ById<Known>,
     extents: Vec<usize>,
     extent_pages: usize,
-    /// Places that were used and are free again; below, the number of places that were never used.
+    /// Places that were used and are free again.
     free: Vec<u32>,
+    /// Number of places that were never used.
     unused: usize,
     asked: Asked,
-    /// True if the last request for an extent was refused.
+    /// True if the node refused the last request for an extent.
     refused: bool,
     number: u32,
     reply: [u8; HEADER],
     reply_len: usize,
     descriptor: Option<OwnedFd>,
-    /// Id of a page that a load found changed.
+    /// Id of a page that did not match its checksum when it was loaded.
     corrupt: Option<u32>,
-    /// Stores that wait for room: ids without a place yet, and their slots, in order.
+    /// Stores that wait for room, in order: ids of pages that have no place yet, and the addresses of their slots.
     waiting: VecDeque<(u32, usize)>,
     done: Vec<PageCompletion>,
     heard: u64,
@@ -102,7 +103,7 @@ impl Mapped {
         self.heard
     }
 
-    /// Returns room if stores wait for it: only these wait for the node.
+    /// Returns [`Owed::Room`] if stores wait for room, because only such stores wait for the node.
     pub(super) fn owed(&self) -> Option<Owed> {
         (!self.waiting.is_empty()).then_some(Owed::Room)
     }
@@ -111,7 +112,7 @@ impl Mapped {
         self.done.is_empty() && self.waiting.is_empty() && matches!(self.asked, Asked::No | Asked::Ping)
     }
 
-    /// Stores a page, or queues it until there is room.
+    /// Stores a page, or queues the store until there is room.
     ///
     /// # Safety
     /// The page at `at` stays readable and unchanged until the store completes.
@@ -124,31 +125,31 @@ impl Mapped {
         }
         match self.known.get(id).place {
             0 => self.waiting.push_back((id, at)),
-            // SAFETY: as the caller says.
+            // SAFETY: the caller guarantees that the page stays readable and unchanged.
             place => unsafe { self.put(id, place, at) },
         }
         self.place_waiting();
         Ok(())
     }
 
-    /// Loads a page.
+    /// Loads a page into `at`.
     ///
     /// # Safety
-    /// There is a writable page at `at` that nothing else uses meanwhile.
+    /// There is a writable page at `at` that is not used otherwise meanwhile.
     pub(super) unsafe fn load(&mut self, id: u32, at: usize) -> Result<(), Rejected> {
         let known = self.known.get(id);
         let waiting = self.waiting.iter().rfind(|(waiting, _)| *waiting == id);
         let from = match (known.place, waiting) {
             (0, None) => return Err(Rejected::NotHeld),
-            // Stores that wait for room do not block loads of pages that are here.
+            // Stores that wait for room do not block loads of pages that are in the extents.
             _ if self.done.len() >= self.tuning.queue => return Err(Rejected::Full),
             (0, Some((_, slot))) => *slot,
             (place, _) => self.address(place),
         };
-        // SAFETY: as the caller says; `from` is a page of our own mapping, or one left to us.
+        // SAFETY: the caller guarantees this for `at`; `from` is a page of this session's mapping, or one that a waiting store lends us.
         unsafe { core::ptr::copy_nonoverlapping(from as *const u8, at as *mut u8, PAGE) };
         let check = self.tuning.checksums && known.place != 0;
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees that the page is readable and unused otherwise.
         if check && unsafe { hash_of(at) } != known.checksum {
             self.corrupt = Some(id);
         } else {
@@ -180,13 +181,13 @@ impl Mapped {
         self.done.len() + self.waiting.len() >= self.tuning.queue
     }
 
-    /// Stores the waiting pages, as far as there is room; refuses them if there will be none.
+    /// Stores waiting pages as far as there is room, and refuses them if the node refused to give more room.
     fn place_waiting(&mut self) {
         while let Some((id, at)) = self.waiting.pop_front() {
             let known = self.known.get(id).place;
             let place = if known == 0 { self.take_place() } else { Some(known) };
             match place {
-                // SAFETY: as the caller of `store` said.
+                // SAFETY: the caller of `store` guarantees that the page stays readable and unchanged.
                 Some(place) => unsafe { self.put(id, place, at) },
                 None if self.refused => self.done.push(PageCompletion::Refused { id }),
                 None => return self.waiting.push_front((id, at)),
@@ -194,20 +195,20 @@ impl Mapped {
         }
     }
 
-    /// Copies a page to its place.
+    /// Copies a page to its place in an extent, and completes the store.
     ///
     /// # Safety
     /// There is a readable page at `at` that does not change meanwhile.
     unsafe fn put(&mut self, id: u32, place: u32, at: usize) {
-        // SAFETY: as the caller says; the place is a page of our own mapping that only we use.
+        // SAFETY: the caller guarantees this for `at`; the place is a page of a mapping that only this session uses.
         unsafe { core::ptr::copy_nonoverlapping(at as *const u8, self.address(place) as *mut u8, PAGE) };
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees that the page is readable.
         let checksum = if self.tuning.checksums { unsafe { hash_of(at) } } else { 0 };
         *self.known.get_mut(id) = Known { place, checksum };
         self.done.push(PageCompletion::Stored { id });
     }
 
-    /// Receives an answer, asks for more memory if needed, and appends completed requests to `done`.
+    /// Receives an answer, requests another extent if needed, and appends completed requests to `done`.
     pub(super) fn progress(&mut self, done: &mut Vec<PageCompletion>) -> Result<(), Error> {
         self.receive()?;
         self.place_waiting();
@@ -229,8 +230,8 @@ impl Mapped {
         self.extents[page / self.extent_pages] + page % self.extent_pages * PAGE
     }
 
-    /// Takes a free place, and asks for more memory in time: when a quarter of an extent is left, and again when
-    /// none is left, even if the last answer was no, as another session may have ended.
+    /// Takes a free place. Requests another extent before room runs out: when a quarter of an extent is left, and again when no place is
+    /// left. The second request is made even if the node refused the last one, because another session may have ended since.
     fn take_place(&mut self) -> Option<u32> {
         let left = self.free.len() + self.unused;
         let short = left == 0 || left <= self.extent_pages / 4 && !self.refused;
@@ -245,7 +246,7 @@ impl Mapped {
         Some(next as u32 + 1)
     }
 
-    /// Returns the header of a request. A grant names the next extent; a ping no page.
+    /// Returns the header of a request. A request for memory contains the number of the next extent; a ping names no page.
     fn request(&self, verb: Verb) -> Header {
         match verb {
             Verb::Grant => Header::request(verb, self.extents.len() as u32, 1, self.number),
@@ -328,23 +329,23 @@ impl Mapped {
 impl Drop for Mapped {
     fn drop(&mut self) {
         for extent in &self.extents {
-            // SAFETY: our own mapping, of which nothing is used any more.
+            // SAFETY: our own mapping, which is not used any more.
             let _ = unsafe { rustix::mm::munmap(*extent as *mut c_void, self.extent_pages * PAGE) };
         }
     }
 }
 
-/// Maps an extent, whose size must be fixed: touching a page beyond its end would raise `SIGBUS`.
+/// Maps an extent. The size of its file must be fixed, because touching a page beyond the end of the file would raise `SIGBUS`.
 fn map(extent: &OwnedFd, bytes: usize) -> Result<usize, Errno> {
     let fixed = rustix::fs::fcntl_get_seals(extent)?.contains(SealFlags::SHRINK);
     if !fixed || (rustix::fs::fstat(extent)?.st_size as u64) < bytes as u64 {
         return Err(Errno::INVAL);
     }
     let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping at an address of the kernel's choice.
+    // SAFETY: a new mapping at an address that the kernel chooses.
     let at =
         unsafe { rustix::mm::mmap(core::ptr::null_mut(), bytes, protection, MapFlags::SHARED, extent, 0)? };
-    // A forked child has a session of its own.
+    // A forked child does not inherit the extent, because it has a separate session.
     // SAFETY: our own mapping; the advice changes no contents.
     unsafe { rustix::mm::madvise(at, bytes, Advice::LinuxDontFork)? };
     Ok(at as usize)

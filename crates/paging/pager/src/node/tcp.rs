@@ -1,4 +1,4 @@
-//! A session over TCP.
+//! A session with a memory node over TCP.
 
 use super::connect::{self, Link};
 use super::error::{Error, ErrorKind};
@@ -14,7 +14,7 @@ use rustix::io::{IoSlice, IoSliceMut};
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 use unrack_wire::PageTransport;
 
-/// Most pieces that one system call sends or receives.
+/// Maximum number of buffers that one system call sends or receives.
 const PARTS: usize = 64;
 
 /// Connection to a node over TCP.
@@ -24,7 +24,7 @@ pub struct NodeConnection {
     pub(super) pulse: Pulse,
     pub(super) limits: NodeLimits,
     blocked: bool,
-    /// True if anything was sent in this exchange.
+    /// True if data was sent in the current exchange.
     has_said: bool,
     heard: u64,
 }
@@ -60,7 +60,7 @@ impl NodeConnection {
         let now_ns = now_ns();
         if self.pulse.is_due(now_ns) {
             self.session.ping();
-            // Counts also if an answer is owed already: then no ping was needed.
+            // This counts even if an answer is owed already, because no ping is needed then.
             self.pulse.said(now_ns);
         }
         self.has_said = false;
@@ -75,14 +75,14 @@ impl NodeConnection {
         }
     }
 
-    /// Sends and receives as much as possible without blocking. Returns whether anything arrived.
+    /// Sends and receives as much as possible without blocking. Returns whether data arrived.
     fn exchange(&mut self, done: &mut Vec<PageCompletion>) -> Result<bool, Error> {
         let mut came = false;
         let mut awaited_before = self.session.awaits();
         loop {
             let added = self.session.fill();
             let sent = self.send();
-            // The first question cannot be answered yet, so reading would be in vain.
+            // After the first request, the answer cannot have arrived yet. Therefore a read would be useless.
             if awaited_before || !added || sent.is_err() {
                 came |= self.receive(done)?;
             }
@@ -119,7 +119,7 @@ impl NodeConnection {
         }
     }
 
-    /// Receives what has arrived. Returns whether anything had.
+    /// Receives the data that has arrived. Returns whether there was any.
     fn receive(&mut self, done: &mut Vec<PageCompletion>) -> Result<bool, Error> {
         let mut came = false;
         loop {

@@ -1,8 +1,8 @@
-//! Session of a process with a memory node, and its landings: pages of the den that are always present, in which
-//! loaded pages arrive before they are moved into the program.
+//! Session of a process with a memory node, and its landings: pages of the den that are always present, in which loaded pages arrive before
+//! the pager moves them into the program.
 //!
-//! A slot's memory becomes a landing once its contents are at the node, so that in the steady state no memory is
-//! allocated or freed.
+//! The memory of a slot becomes a landing when the slot's contents are at the node. Therefore no memory is allocated or freed in the steady
+//! state.
 
 use crate::control::{ControlHead, FOR_GREETING, ProcessSlot};
 use crate::den::{self, LANDINGS};
@@ -14,14 +14,14 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use rustix::event::PollFd;
 
-/// Most spare landings with memory, kept for the next loads.
+/// Maximum number of spare landings with memory that are kept for the next loads.
 const SPARE: usize = 64;
 
-/// Time in ns by which a session outlasts the patience of `unrack`, whose message is more detailed when it ends
-/// the run.
+/// Time in ns by which the session's patience exceeds that of `unrack`. This lets `unrack` end the run first, because its message is more
+/// detailed.
 const SECOND_THOUGHT_NS: u64 = 5_000_000_000;
 
-/// Load of a page under way from the node.
+/// Load of a page that is in flight from the node.
 struct Load {
     id: Id,
     landing: u32,
@@ -32,15 +32,16 @@ pub(super) struct Node {
     pub client: Client,
     pub done: Vec<PageCompletion>,
     loads: Vec<Load>,
-    /// Landings that hold a page that is not needed; below, those without memory.
+    /// Landings that have memory but hold no page that is needed.
     spare: Vec<u32>,
+    /// Landings without memory.
     bare: Vec<u32>,
     /// Number of slots whose contents are being stored, or are stored but not yet emptied.
     pub full_slots: usize,
 }
 
 impl Node {
-    /// Connects, for at most the run's patience, and shows in `slot` that it waits for the greeting.
+    /// Connects to a memory node, for at most the run's patience. Meanwhile, `slot` shows that the process waits for the greeting.
     pub(super) fn connect(
         address: Address,
         control: &ControlHead,
@@ -68,7 +69,7 @@ impl Node {
         self.full_slots + LANDINGS - self.bare.len()
     }
 
-    /// Takes a landing with memory; `None` when all are in use, or the address space is changing.
+    /// Takes a landing with memory; returns `None` if all are in use or the address space is changing.
     pub(super) fn take_landing(&mut self, memory: &Memory) -> Option<u32> {
         if let Some(spare) = self.spare.pop() {
             return Some(spare);
@@ -81,7 +82,7 @@ impl Node {
         Some(bare)
     }
 
-    /// Gives back a landing with memory that was not used.
+    /// Returns an unused landing with memory to the spare ones.
     pub(super) fn give_landing_back(&mut self, landing: u32) {
         self.spare.push(landing);
     }
@@ -91,25 +92,25 @@ impl Node {
         self.loads.push(Load { id, landing });
     }
 
-    /// Returns the address at which a page that was loaded is.
+    /// Returns the address of a page that was loaded, or `None` if the page is not in a landing.
     pub(super) fn landed(&self, id: Id) -> Option<usize> {
         let load = self.loads.iter().find(|load| load.id == id)?;
         Some(den::landing(load.landing))
     }
 
-    /// Notes that a loaded page was moved out: its landing has no memory now.
+    /// Notes that a loaded page was moved out of its landing, which therefore has no memory now.
     pub(super) fn bare_landing(&mut self, id: Id) {
         let landing = self.end_load(id);
         self.bare.push(landing);
     }
 
-    /// Notes that a loaded page is not needed: its landing is spare.
+    /// Notes that a loaded page is not needed, so that its landing is spare.
     pub(super) fn spare_landing(&mut self, id: Id) {
         let landing = self.end_load(id);
         self.spare.push(landing);
     }
 
-    /// Makes the memory of a slot a landing, if spare ones are short. Returns false if the slot is still full.
+    /// Makes the memory of a slot a landing if there are few spare landings. Returns false if the slot is still full.
     pub(super) fn land_slot(&mut self, memory: &Memory, id: Id) -> bool {
         if self.spare.len() >= SPARE {
             return false;
@@ -124,7 +125,7 @@ impl Node {
         is_moved
     }
 
-    /// Returns what to poll besides the userfaultfd.
+    /// Returns the descriptor of the node's session for polling, with the events to poll for.
     pub(super) fn poll(&self) -> PollFd<'_> {
         PollFd::from_borrowed_fd(self.client.fd(), self.client.interest())
     }

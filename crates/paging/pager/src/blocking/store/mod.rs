@@ -1,16 +1,15 @@
-//! Contents of taken pages: in place, or at a memory node.
+//! Contents of evicted pages: in place, or at a memory node.
 //!
-//! Without a node, contents stay in their slot of the arena, and being remote only means a delay. With a node
-//! they leave:
+//! Without a node, contents stay in their slot of the arena, and "remote" only means that a fetch is delayed. With a node, the contents
+//! leave the process:
 //! ```text
 //!   in the slot --store--> leaving --stored--> at the node --load--> coming --loaded--> landed
 //! ```
-//! A page faulted on while it is leaving is taken back if its store was not sent yet; else it goes back from its
-//! slot as soon as the store is done. Loaded pages arrive in a landing ([`landings`]), and are moved into
-//! the program from there.
+//! If the program touches a page that is leaving, the pager withdraws the store if it was not sent yet; otherwise the page returns from its
+//! slot as soon as the store is complete. Loaded pages arrive in a landing ([`landings`]) and are moved into the program from there.
 //!
-//! The store owns the session with the node and the list of slots to be emptied ([`slots`]). The table of pages stays with the
-//! caller, because other parts of the pager change other fields of the same records.
+//! The store owns the session with the node and the list of slots to be emptied ([`slots`]). The caller owns the table of pages, because
+//! other parts of the pager change other fields of the same records.
 
 mod landings;
 mod slots;
@@ -26,7 +25,7 @@ use crate::sys::PAGE;
 use crate::table::{Contents, Id, PageTable, State};
 use rustix::event::PollFd;
 
-/// Contents of the taken pages of one process.
+/// Contents of the evicted pages of one process.
 pub(super) struct Store {
     control: &'static ControlHead,
     slot: &'static ProcessSlot,
@@ -35,12 +34,12 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Makes the store of the process of `slot`, which is not connected to a node yet.
+    /// Makes the store of the process that has this `slot`; it is not connected to a node yet.
     pub(super) fn new(control: &'static ControlHead, slot: &'static ProcessSlot) -> Store {
         Store { control, slot, node: None, slots: Slots::default() }
     }
 
-    /// Connects to the run's memory node before the first page goes there: most forked processes never send one.
+    /// Connects to the run's memory node. Called just before the first page is sent there, because most forked processes never send a page.
     pub(super) fn connect(&mut self) {
         if self.node.is_some() {
             return;
@@ -53,17 +52,17 @@ impl Store {
         }
     }
 
-    /// Returns whether contents leave for a memory node.
+    /// Returns whether evicted contents go to a memory node.
     pub(super) fn is_connected(&self) -> bool {
         self.node.is_some()
     }
 
-    /// Returns what to poll for the node's answers, if there is a node.
+    /// Returns the descriptor to poll for the node's answers; `None` without a node.
     pub(super) fn poll(&self) -> Option<PollFd<'_>> {
         self.node.as_ref().map(Node::poll)
     }
 
-    /// Returns what the node owes, and the number of its arrivals; `None` without a node.
+    /// Returns the kind of answer that the node owes, and the number of arrivals from it; `None` without a node.
     pub(super) fn owed(&self) -> Option<(Option<Owed>, u64)> {
         let client = &self.node.as_ref()?.client;
         Some((client.owed(), client.heard()))
@@ -91,7 +90,7 @@ impl Store {
         gate::die(self.control, &alloc::fmt::format(text))
     }
 
-    /// Returns the address of a taken page's contents, if they are in this process.
+    /// Returns the address of the contents of a page that is out of the program, or `None` if they are not in this process.
     pub(super) fn contents(&self, table: &PageTable, id: Id) -> Option<usize> {
         match table.get(id).contents {
             Contents::Slot => Some(den::slot(id)),
@@ -100,7 +99,8 @@ impl Store {
         }
     }
 
-    /// Notes that a page was moved out of the place from [`Store::contents`]: its landing has no memory now.
+    /// Notes that a page was moved out of the place that [`Store::contents`] returned. If that place was a landing, the landing has no
+    /// memory now.
     pub(super) fn moved(&mut self, table: &mut PageTable, id: Id) {
         let Some(node) = &mut self.node else { return };
         let record = table.get_mut(id);
@@ -134,7 +134,7 @@ impl Store {
         }
     }
 
-    /// Takes a page back whose store was not sent yet. Its contents are in its slot again.
+    /// Withdraws a page whose store was not sent yet, so that its contents are in its slot again. Returns whether that succeeded.
     pub(super) fn withdraw(&mut self, table: &mut PageTable, id: Id) -> bool {
         let Some(node) = &mut self.node else { return false };
         let record = table.get_mut(id);
@@ -146,7 +146,7 @@ impl Store {
         true
     }
 
-    /// Requests the load of a page that is being fetched, unless it is under way, or here.
+    /// Requests the load of a page that is being fetched, unless the load is in flight or complete.
     pub(super) fn ask_for(&mut self, table: &mut PageTable, memory: &Memory, id: Id) {
         let Some(node) = &mut self.node else { return };
         if table.get(id).contents != Contents::AtNode {
@@ -188,7 +188,7 @@ impl Store {
         }
     }
 
-    /// Sends what is queued, although no batch is full.
+    /// Sends the queued stores even if no batch is full.
     pub(super) fn flush(&mut self) {
         if let Some(node) = &mut self.node {
             node.client.flush();
@@ -202,7 +202,7 @@ impl Store {
             record.contents = Contents::AtNode;
             return self.vacate(table, memory, id);
         }
-        // The program wanted the page back meanwhile, or gave it up: its slot is the best place.
+        // Meanwhile the program needed the page again, or dropped it. Therefore its contents stay in the slot.
         record.contents = Contents::Slot;
         if let Some(node) = &mut self.node {
             node.full_slots -= 1;
@@ -222,7 +222,7 @@ impl Store {
         }
     }
 
-    /// Empties the slot of a page that the node holds.
+    /// Empties the slot of a page whose contents are at the node.
     fn vacate(&mut self, table: &mut PageTable, memory: &Memory, id: Id) {
         let Some(node) = &mut self.node else { return };
         if node.land_slot(memory, id) {
@@ -249,7 +249,7 @@ impl Store {
         }
     }
 
-    /// Handles a page under way that the program dropped before it was moved in.
+    /// Handles a page in flight that the program dropped before the page was moved in.
     pub(super) fn dropped(&mut self, table: &mut PageTable, id: Id) {
         let Some(node) = &mut self.node else { return };
         let record = table.get_mut(id);
@@ -263,7 +263,7 @@ impl Store {
         }
     }
 
-    /// Gets back records whose slots were emptied, and has more emptied.
+    /// Frees records whose slots were emptied, and orders more slots to be emptied.
     pub(super) fn recycle(&mut self, table: &mut PageTable) {
         while let Some(done) = self.slots.next_emptied() {
             for id in done.ids {
@@ -284,7 +284,7 @@ impl Store {
     }
 }
 
-/// Returns whether the node, too, has forgotten a record that is no longer needed.
+/// Returns whether a record that is no longer needed is out of use at the node as well. Asks the node to drop its copy if necessary.
 fn is_forgotten(node: Option<&mut Node>, table: &mut PageTable, id: Id) -> bool {
     let Some(node) = node else { return true };
     let record = table.get_mut(id);

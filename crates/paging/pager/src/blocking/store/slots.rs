@@ -1,4 +1,4 @@
-//! Slots that hold contents which are not needed there. The helper empties them, since the pager cannot.
+//! Slots with contents that are no longer needed. The helper thread empties them, because the pager's thread cannot.
 
 use super::super::helper::{self, Order};
 use crate::den;
@@ -7,44 +7,45 @@ use crate::table::Id;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Slots to be emptied.
+/// Slots that have to be emptied.
 #[derive(Default)]
 pub(super) struct Slots {
-    /// Records without a page whose slots are full; below, records of pages at the memory node.
+    /// Records without a page, whose slots are full.
     garbage: Vec<Id>,
+    /// Records of pages whose contents are at the memory node, and whose slots are full.
     vacated: Vec<Id>,
-    /// Slots that are being emptied, in the order of the helper's work.
+    /// Slots that are being emptied, in the order in which the helper works on them.
     emptying: VecDeque<Emptying>,
 }
 
-/// Slots that the helper is emptying.
+/// Slots that the helper is emptying with one order.
 pub(super) struct Emptying {
     order: u32,
     pub ids: Vec<Id>,
-    /// True if the records have no page any more; false if their pages are at the memory node.
+    /// True if the records no longer have pages; false if their pages are at the memory node.
     pub garbage: bool,
 }
 
 impl Slots {
-    /// Has the slot of a record emptied that has no page any more.
+    /// Schedules the slot of a record without a page for emptying.
     pub(super) fn discard(&mut self, id: Id) {
         self.garbage.push(id);
     }
 
-    /// Has the slot of a page emptied that the memory node holds.
+    /// Schedules the slot of a page whose contents are at the memory node for emptying.
     pub(super) fn vacate(&mut self, id: Id) {
         self.vacated.push(id);
     }
 
-    /// Returns slots that were emptied.
+    /// Returns the next slots that the helper has emptied, if any.
     pub(super) fn next_emptied(&mut self) -> Option<Emptying> {
         let is_emptied = self.emptying.front().is_some_and(|first| helper::is_done(first.order));
         if is_emptied { self.emptying.pop_front() } else { None }
     }
 
-    /// Orders slots emptied, of discarded records those that `is_forgotten`.
+    /// Orders the helper to empty slots. Slots of discarded records are included only if `is_forgotten` returns true.
     pub(super) fn order(&mut self, mut is_forgotten: impl FnMut(Id) -> bool) {
-        // These come first: a slot may be in both lists, and its record is free when the second is done.
+        // Vacated slots come first: a slot may be in both lists, and its record is free when the second order is done.
         let mut vacated = core::mem::take(&mut self.vacated);
         self.have_emptied(&mut vacated, false);
         self.vacated = vacated;
@@ -56,7 +57,7 @@ impl Slots {
         self.garbage.append(&mut forgotten);
     }
 
-    /// Orders the slots of `ids` emptied; leaves those for which the helper has no room.
+    /// Orders the helper to empty the slots of `ids`; leaves those in `ids` for which the helper's ring has no room.
     fn have_emptied(&mut self, ids: &mut Vec<Id>, garbage: bool) {
         ids.sort_unstable();
         while let Some(last) = ids.last().copied() {

@@ -1,18 +1,17 @@
-//! Session with a node over a stream: selects what to send next, and processes answers.
+//! Session with a memory node over a stream: selects which requests to send next, and processes answers.
 //!
-//! Sans-IO: a driver asks for the bytes to send ([`NodeSession::outgoing`]) and for the memory in which received
-//! bytes belong ([`NodeSession::landing`]), and reports how many were transferred ([`NodeSession::sent`],
-//! [`NodeSession::landed`]). Pages are never copied here: they are sent from, and received into, the slots that the
-//! caller named. This works for received pages because replies come in order, so that the size and place of each
-//! are known in advance; an unexpected reply ends the session.
+//! Sans-IO: a driver obtains the bytes to send ([`NodeSession::outgoing`]) and the memory in which received bytes belong
+//! ([`NodeSession::landing`]), and reports how many bytes were transferred ([`NodeSession::sent`], [`NodeSession::landed`]). The session
+//! never copies pages: they are sent from, and received into, the slots that the caller named. This works for received pages because
+//! replies come in order, so that the size and place of each page are known in advance; an unexpected reply ends the session.
 //!
-//! DDC §5.1's three steps are here. *Batch*: stores wait until a batch is full or [`NodeSession::flush`]. *Merge*:
-//! neighbouring ids travel as one message. *Asynchronous*: up to a window of stores and one of loads are under
-//! way at once, and each page completes by itself. Each window holds more than one message, so that one travels
-//! while another is processed; a much larger one would only fill caches.
+//! The session takes the three steps of DDC §5.1. *Batch*: stores wait until a batch is full or the caller calls [`NodeSession::flush`].
+//! *Merge*: neighbouring ids are sent as one message. *Asynchronous*: up to a window of stores and a window of loads are in flight at once,
+//! and each page completes separately. A window has room for several messages, so that one is in transit while another is processed; a much
+//! larger window would only fill caches.
 //!
-//! Loads overtake stores that are not in the outbox yet, unless one is for the same page: then that store and all
-//! before it go first.
+//! Loads overtake stores that are not in the outbox yet. The exception is a load of a page with a waiting store: then that store and all
+//! stores before it are sent first.
 
 mod receiving;
 mod sending;
@@ -24,7 +23,7 @@ use alloc::collections::VecDeque;
 use rapidhash::v3::rapidhash_v3;
 use unrack_wire::{EndReason, HEADER, Header, Malformed, PAGE};
 
-/// Reason why a session cannot go on.
+/// Reason why a session cannot continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionError {
     Ended(EndReason),
@@ -38,7 +37,7 @@ impl From<Malformed> for SessionError {
     }
 }
 
-/// Request of the caller, in the caller's order.
+/// Request of the caller, in the order in which the caller made it.
 #[derive(Debug, Clone, Copy)]
 enum Wish {
     Store { id: u32, at: usize },
@@ -46,11 +45,11 @@ enum Wish {
     Forget { id: u32, count: u16 },
 }
 
-/// A piece of the outgoing stream.
+/// One contiguous part of the outgoing stream: a header or a page.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
     content: Content,
-    /// True for the last piece of a message that is answered.
+    /// True for the last part of a message that the node will answer.
     ends: bool,
 }
 
@@ -60,55 +59,55 @@ enum Content {
     Page(usize),
 }
 
-/// Request that will be answered, in the outbox or sent.
+/// Request that the node will answer. The request is in the outbox or was sent.
 #[derive(Debug, Clone, Copy)]
 struct Awaited {
     request: Header,
     reply: [u8; HEADER],
 }
 
-/// Place of a page that a reply brings.
+/// Address where a page from a reply belongs, and its expected checksum.
 #[derive(Debug, Clone, Copy)]
 struct Target {
     at: usize,
     checksum: u64,
 }
 
-/// State of a page id.
+/// State of a page id in this session.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     checksum: u64,
-    /// Number of stores of the page still in `lazy`.
+    /// Number of stores of the page that are still in `lazy`.
     waiting: u16,
     /// True if the page may be loaded.
     held: bool,
 }
 
-/// Session over a stream.
+/// Session with a memory node over a stream.
 pub struct NodeSession {
     tuning: Tuning,
     known: ById<Known>,
-    /// Loads, and the stores that have to go before them.
+    /// Loads, and the stores that have to be sent before them.
     urgent: VecDeque<Wish>,
-    /// Stores and forgets.
+    /// Stores that are not urgent, and forgets.
     lazy: VecDeque<Wish>,
-    /// Number of wishes at the front of `lazy` that need not wait for a batch.
+    /// Number of requests at the front of `lazy` that need not wait for a batch.
     due: usize,
     /// Number of loads that are not complete.
     loads: usize,
-    /// Number of pages of stores in the outbox or under way.
+    /// Number of pages of stores that are in the outbox or in flight.
     in_flight: usize,
     number: u32,
     outbox: VecDeque<Piece>,
-    /// Bytes of the first piece that were sent.
+    /// Number of bytes of the first piece of the outbox that were sent.
     sent: usize,
     awaited: VecDeque<Awaited>,
     /// Number of requests at the front of `awaited` that were sent completely.
     asked: usize,
     targets: VecDeque<Target>,
-    /// Bytes of the first awaited reply that were received.
+    /// Number of bytes of the first awaited reply that were received.
     landed: usize,
-    /// Message that arrives while no reply is awaited.
+    /// Header of a message that arrives while no reply is awaited.
     unasked: [u8; HEADER],
     unasked_len: usize,
 }
@@ -139,14 +138,14 @@ impl NodeSession {
     /// Queues a store of the page at `at`.
     ///
     /// # Errors
-    /// [`Rejected::BadId`] if the node has no such id, [`Rejected::Full`] if as many stores wait as the queue holds.
+    /// [`Rejected::BadId`] if the node does not support this id, [`Rejected::Full`] if the queue of stores is full.
     ///
     /// # Safety
     /// The page stays readable and unchanged until [`Stored`](super::PageCompletion::Stored) or
-    /// [`Refused`](super::PageCompletion::Refused), or [`NodeSession::withdraw`] gives it back.
+    /// [`Refused`](super::PageCompletion::Refused), or until [`NodeSession::withdraw`] returns true for it.
     pub unsafe fn store(&mut self, id: u32, at: usize) -> Result<(), Rejected> {
         self.check(id, self.lazy.len())?;
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees that the page is readable and unchanged.
         let checksum = if self.tuning.checksums { unsafe { hash_of(at) } } else { 0 };
         let known = self.known.get_mut(id);
         *known = Known { checksum, waiting: known.waiting + 1, held: true };
@@ -158,11 +157,11 @@ impl NodeSession {
     /// Queues a load into the page at `at`.
     ///
     /// # Errors
-    /// [`Rejected::BadId`] if the node has no such id, [`Rejected::Full`] if as many loads wait as the queue holds,
-    /// [`Rejected::NotHeld`] if the node does not hold this page.
+    /// [`Rejected::BadId`] if the node does not support this id, [`Rejected::Full`] if the queue of loads is full, [`Rejected::NotHeld`] if
+    /// the node does not have this page.
     ///
     /// # Safety
-    /// The page stays writable, and nothing else uses it, until [`Loaded`](super::PageCompletion::Loaded).
+    /// The page stays writable and is not used otherwise until [`Loaded`](super::PageCompletion::Loaded).
     pub unsafe fn load(&mut self, id: u32, at: usize) -> Result<(), Rejected> {
         self.check(id, self.loads)?;
         let known = self.known.get(id);
@@ -177,7 +176,7 @@ impl NodeSession {
         Ok(())
     }
 
-    /// Has the node drop these pages, after all earlier requests. Returns how many were accepted.
+    /// Makes the node drop these pages after all earlier requests. Returns how many of them, from the first on, were accepted.
     pub fn forget(&mut self, ids: &[u32]) -> usize {
         ids.iter().take_while(|id| self.forget_one(**id).is_ok()).count()
     }
@@ -200,8 +199,8 @@ impl NodeSession {
         Ok(())
     }
 
-    /// Withdraws a store that was not sent yet; it will not complete, and its page cannot be loaded before the
-    /// next store. Returns false if it is too late, and the store will complete.
+    /// Withdraws a store that was not sent yet. The store will not complete, and its page cannot be loaded before the next store. Returns
+    /// false if it is too late and the store will complete.
     pub fn withdraw(&mut self, id: u32) -> bool {
         if self.known.get(id).waiting != 1 {
             return false;
@@ -214,7 +213,7 @@ impl NodeSession {
         true
     }
 
-    /// Sends all that is queued as soon as there is room, full batch or not.
+    /// Makes all queued stores and forgets due, so that they are sent as soon as the window has room, whether a batch is full or not.
     pub fn flush(&mut self) {
         self.due = self.lazy.len();
     }
@@ -225,14 +224,14 @@ impl NodeSession {
         }
     }
 
-    /// Sends a ping, unless the node owes an answer anyway: both sides learn that the other is there.
+    /// Sends a ping, unless the node owes an answer anyway. In both cases, each side learns that the other one is alive.
     pub fn ping(&mut self) {
         if !self.awaits() {
             self.post_ping();
         }
     }
 
-    /// Returns whether nothing is queued or under way.
+    /// Returns whether the session has no request that is queued or in flight.
     pub fn is_idle(&self) -> bool {
         self.urgent.is_empty() && self.lazy.is_empty() && self.outbox.is_empty() && self.awaited.is_empty()
     }
@@ -242,7 +241,7 @@ impl NodeSession {
         !self.awaited.is_empty()
     }
 
-    /// Returns what the node owes, if anything is waited for.
+    /// Returns the kind of answer that the node owes, or `None` if no page is waited for.
     pub fn owed(&self) -> Option<Owed> {
         match (self.loads, self.in_flight) {
             (0, 0) => None,
@@ -259,7 +258,7 @@ impl NodeSession {
         }
     }
 
-    /// Makes the stores of `id`, and all before them, as urgent as loads.
+    /// Makes the last store of `id`, and all requests before it, as urgent as loads.
     fn hurry(&mut self, id: u32) {
         let is_it = |wish: &Wish| matches!(wish, Wish::Store { id: stored, .. } if *stored == id);
         let Some(last) = self.lazy.iter().rposition(is_it) else { return };
@@ -273,11 +272,11 @@ impl NodeSession {
     }
 }
 
-/// Returns the checksum of a page.
+/// Returns the checksum of the page at `at`.
 ///
 /// # Safety
 /// There is a readable page at `at` that does not change meanwhile.
 pub(super) unsafe fn hash_of(at: usize) -> u64 {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees that the page is readable and does not change.
     rapidhash_v3(unsafe { core::slice::from_raw_parts(at as *const u8, PAGE) })
 }

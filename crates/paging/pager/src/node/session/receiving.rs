@@ -1,4 +1,4 @@
-//! Processing of a session's answers.
+//! Processing of the answers that a session receives.
 
 use super::{Awaited, NodeSession, SessionError, hash_of};
 use crate::node::request::PageCompletion;
@@ -7,8 +7,8 @@ use rustix::io::IoSliceMut;
 use unrack_wire::{EndReason, HEADER, Header, PAGE, Verb};
 
 impl NodeSession {
-    /// Fills `parts` with the places where the next bytes belong. Returns the number of parts used, and their
-    /// bytes.
+    /// Fills `parts` with the places where the next received bytes belong. Returns the number of parts used, and the number of bytes in
+    /// them.
     pub fn landing<'a>(&'a mut self, parts: &mut [IoSliceMut<'a>]) -> (usize, usize) {
         if self.asked == 0 {
             let mut scatter = Scatter { parts, used: 0, bytes: 0, skip: self.unasked_len };
@@ -21,7 +21,7 @@ impl NodeSession {
             let pages = pages_back(&awaited.request);
             scatter.put(&mut awaited.reply);
             for target in targets.by_ref().take(pages) {
-                // SAFETY: a page that its owner leaves to us until the load completes.
+                // SAFETY: a page that its owner lends us until the load completes.
                 scatter.put(unsafe { core::slice::from_raw_parts_mut(target.at as *mut u8, PAGE) });
             }
             if scatter.used == scatter.parts.len() {
@@ -34,9 +34,9 @@ impl NodeSession {
     /// Processes `bytes` bytes that were received into the places from [`NodeSession::landing`].
     ///
     /// # Errors
-    /// [`SessionError::Ended`] if the node said goodbye, [`SessionError::Garbage`] if it sent what is no answer to the oldest
-    /// request, [`SessionError::Corrupt`] if a page is not the one that was stored, by its checksum. The session is of no use
-    /// after any of these.
+    /// [`SessionError::Ended`] if the node ended the session, [`SessionError::Garbage`] if it sent a message that does not answer the
+    /// oldest request, [`SessionError::Corrupt`] if the checksum of a page shows that it is not the one that was stored. The session is
+    /// unusable after any of these errors.
     pub fn landed(&mut self, bytes: usize, done: &mut Vec<PageCompletion>) -> Result<(), SessionError> {
         if self.asked == 0 {
             return self.landed_unasked(bytes);
@@ -73,7 +73,7 @@ impl NodeSession {
         }
     }
 
-    /// Checks a reply's header, which is complete.
+    /// Checks the header of a reply, which has arrived completely.
     fn check_reply(&mut self, awaited: &Awaited, done: &mut Vec<PageCompletion>) -> Result<(), SessionError> {
         let reply = Header::decode(&awaited.reply)?;
         if reply.verb == Verb::Bye {
@@ -103,7 +103,7 @@ impl NodeSession {
         }
     }
 
-    /// Completes the loads whose pages arrived with bytes `[before, now)` of a reply.
+    /// Completes the loads whose pages became complete with bytes `[before, now)` of a reply.
     fn complete_loads(
         &mut self,
         awaited: &Awaited,
@@ -114,7 +114,7 @@ impl NodeSession {
         let pages = |bytes: usize| bytes.saturating_sub(HEADER) / PAGE;
         for (page, target) in (pages(before)..pages(now)).zip(self.targets.range(pages(before)..)) {
             let id = awaited.request.id + page as u32;
-            // SAFETY: a page that its owner left to us until now.
+            // SAFETY: a page that its owner lent us until now.
             if self.tuning.checksums && unsafe { hash_of(target.at) } != target.checksum {
                 return Err(SessionError::Corrupt { id });
             }
@@ -137,7 +137,7 @@ struct Scatter<'a, 'b> {
     parts: &'b mut [IoSliceMut<'a>],
     used: usize,
     bytes: usize,
-    /// Bytes to skip, since they have been received already.
+    /// Number of bytes to skip, because they have been received already.
     skip: usize,
 }
 
@@ -154,7 +154,7 @@ impl<'a> Scatter<'a, '_> {
     }
 }
 
-/// Returns the number of pages that the reply brings.
+/// Returns the number of pages in the reply to this request.
 fn pages_back(request: &Header) -> usize {
     if request.verb == Verb::Load { request.count as usize } else { 0 }
 }

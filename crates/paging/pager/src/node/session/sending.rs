@@ -1,4 +1,4 @@
-//! Selection of what a session sends next.
+//! Selection of the requests that a session sends next.
 
 use super::{Awaited, Content, NodeSession, Piece, Wish};
 use alloc::collections::VecDeque;
@@ -6,8 +6,8 @@ use rustix::io::IoSlice;
 use unrack_wire::{HEADER, Header, PAGE, Verb};
 
 impl NodeSession {
-    /// Moves wishes into the outbox, as far as the windows allow. Urgent ones go before all others: that keeps a
-    /// load before a later store or forget of its page. Returns whether any moved.
+    /// Moves requests into the outbox as far as the windows allow. Urgent requests go before all others, so that a load is sent before a
+    /// later store or forget of its page. Returns whether any request was moved.
     pub fn fill(&mut self) -> bool {
         let before = self.outbox.len();
         while !self.urgent.is_empty() && self.targets.len() < self.tuning.window {
@@ -44,7 +44,7 @@ impl NodeSession {
         self.finish_message(answered);
     }
 
-    /// Posts the header of a message. Returns whether the message will be answered.
+    /// Adds the header of a message to the outbox. Returns whether the node will answer the message.
     fn post_head(&mut self, first: Option<Wish>, run: usize) -> bool {
         let (verb, id, count) = match first {
             Some(Wish::Store { id, .. }) => (Verb::Store, id, run as u16),
@@ -79,14 +79,14 @@ impl NodeSession {
         }
     }
 
-    /// Marks the last piece posted as the end of its message.
+    /// Marks the last piece in the outbox as the end of its message.
     fn finish_message(&mut self, answered: bool) {
         if let Some(last) = self.outbox.back_mut() {
             last.ends = answered;
         }
     }
 
-    /// Fills `parts` with the bytes to send next. Returns the number of parts used, and their bytes.
+    /// Fills `parts` with the bytes to send next. Returns the number of parts used, and the number of bytes in them.
     pub fn outgoing<'a>(&'a self, parts: &mut [IoSlice<'a>]) -> (usize, usize) {
         let (mut used, mut bytes, mut skip) = (0, 0, self.sent);
         for (part, piece) in parts.iter_mut().zip(&self.outbox) {
@@ -97,7 +97,7 @@ impl NodeSession {
         (used, bytes)
     }
 
-    /// Notes that `bytes` bytes of [`NodeSession::outgoing`] were sent.
+    /// Notes that `bytes` bytes from [`NodeSession::outgoing`] were sent.
     pub fn sent(&mut self, bytes: usize) {
         self.sent += bytes;
         while let Some(piece) = self.outbox.front()
@@ -121,13 +121,13 @@ impl Content {
     fn bytes(&self) -> &[u8] {
         match self {
             Content::Head(bytes) => bytes,
-            // SAFETY: a page that its owner leaves alone until the store completes.
+            // SAFETY: a page that its owner leaves unchanged until the store completes.
             Content::Page(at) => unsafe { core::slice::from_raw_parts(*at as *const u8, PAGE) },
         }
     }
 }
 
-/// Returns how many wishes, from the front of `queue`, one message can carry: the same verb, consecutive ids.
+/// Returns how many requests at the front of `queue` one message can contain: they have the same verb and consecutive ids.
 fn run_length(queue: &VecDeque<Wish>, most: usize) -> usize {
     let follows = |(a, b): &(&Wish, &Wish)| match (a, b) {
         (Wish::Store { id: a, .. }, Wish::Store { id: b, .. }) => *b == a + 1,
