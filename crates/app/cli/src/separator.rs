@@ -1,11 +1,11 @@
-//! A missing separator: `unrack run ls` for `unrack run -- ls`.
+//! Detects a missing separator, for example `unrack run ls` instead of `unrack run -- ls`.
 
 use crate::{Cli, failure::Failure};
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use std::ffi::{OsStr, OsString};
 
-/// Suggests the intended command, if a `--` before the word that `error` is about makes the arguments valid.
+/// Suggests the intended command. `None` if the arguments would be invalid even with `--` in front of the word that `error` is about.
 pub(crate) fn missing(error: &Error, arguments: &[OsString]) -> Option<Failure> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
     if error.kind() != ErrorKind::UnknownArgument || word.starts_with('-') {

@@ -1,4 +1,4 @@
-//! `unrack phy`: frames and memory messages as the blocks of a line.
+//! `unrack phy`: frames and memory messages as the blocks on a line.
 
 mod decode;
 mod encode;
@@ -43,7 +43,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Most bytes of input: some million blocks or frames.
+/// Maximum bytes of input: some million blocks or frames.
 const MOST_BYTES: u64 = 256 << 20;
 
 /// Input: a file, or stdin.
@@ -54,7 +54,7 @@ struct Input {
 }
 
 impl Input {
-    /// Parses each line that is not empty. An error names file and line.
+    /// Parses each line that is not empty. An error names the file and the line.
     fn lines<T>(&self, parse: impl Fn(&str) -> Result<Option<T>, String>) -> Result<Vec<T>, Failure> {
         let name = self.file.as_deref().unwrap_or(Path::new("stdin")).display().to_string();
         let text = match &self.file {

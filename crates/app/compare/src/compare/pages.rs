@@ -1,12 +1,12 @@
-//! Comparison by pages.
+//! Comparison of fabrics by page faults.
 //!
 //! ```text
 //! native runs -> captured run -> runs at injected delays -> line
 //!                     |                                       |
 //!                     +-> every fabric's simulation ----------+-> table, report
 //! ```
-//! Each step leaves its file in the run folder. Results that other work on the machine spoilt are withheld, with the
-//! reason.
+//! Each step writes its file to the run folder. Results that other work on the machine has disturbed are withheld, and the answer states
+//! the reason.
 
 use super::measured::{self, Measured};
 use super::question::ComparisonQuestion;
