@@ -5,19 +5,19 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
-/// Receiver of the progress of a question. Every method has an empty default, and is called by the thread that asks the question.
+/// Receives the progress of a question. Every method does nothing by default, and is called by the thread that asks the question.
 pub trait StepProgress {
     /// A step begins, such as `native run 2`.
     fn begin(&self, _step: &str) {}
 
-    /// The estimate of the time until the answer has changed.
+    /// Receives a new estimate of the time until the answer.
     fn time_left(&self, _left: &TimeLeft) {}
 
-    /// A simulation has finished `_finished` of its `_all` messages. This method is called about 20 times a second; if it unwinds, the
-    /// simulation ends.
+    /// Receives the progress of a simulation, which has finished `_finished` of its `_all` messages. This method is called about 20 times a
+    /// second; if it unwinds, the simulation ends.
     fn simulated(&self, _finished: u64, _all: u64) {}
 
-    /// A message for the user, to be shown now, for example that the machine is busy.
+    /// Receives a message for the user, to be shown now, for example that the machine is busy.
     fn say(&self, _text: &str) {}
 
     /// All steps have ended.
@@ -34,7 +34,7 @@ pub struct TimeLeft {
     pub seconds: f64,
     /// End of the last step.
     pub since: Instant,
-    /// End of the budget. Steps that do not fit before it are left out.
+    /// End of the budget. Steps that do not fit into the budget are left out.
     pub until: Option<Instant>,
     /// False while some of the remaining steps are not known yet, so that `seconds` is only part of the time.
     pub is_whole: bool,
@@ -54,20 +54,20 @@ impl TimeLeft {
 #[derive(Clone, Copy)]
 pub struct Asking<'a> {
     pub progress: &'a dyn StepProgress,
-    /// Another thread sets this flag to cancel the question. The question then starts no further step and stops waiting for other work on
-    /// the machine. It also ends the current run of the program if a command makes that run.
+    /// Cancels the question when another thread sets it to true: the question then starts no further step and stops waiting for other work
+    /// on the machine. The current run of the program is also ended, if a command makes that run.
     pub cancel: &'a AtomicBool,
     pub runs: RunsPlace<'a>,
 }
 
-/// Where a question makes the runs that page remote memory.
+/// Process that runs the program of a question about pages.
 #[derive(Debug, Clone, Copy)]
 pub enum RunsPlace<'a> {
-    /// In this process, which must have a single thread and no other children, because a run takes over the signals of this process and
-    /// adopts orphaned descendants of the program. A signal ends the current run.
+    /// This process, which must have a single thread and no other children, because a run takes over the signals of this process and adopts
+    /// orphaned descendants of the program. A signal ends the current run.
     ThisProcess,
-    /// By the command `unrack` at this path. This is for processes that have other children, other threads or signal handlers, such as an
-    /// interpreter.
+    /// The command `unrack` at this path. It is used by processes that have other children, other threads or signal handlers, for example
+    /// by an interpreter.
     Command(&'a Path),
 }
 

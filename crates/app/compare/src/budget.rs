@@ -11,8 +11,8 @@ pub(crate) struct Budget {
     reserved: Cell<Duration>,
 }
 
-/// Safety factor of predictions: a step starts only if the time left is at least its predicted time multiplied by this factor, because the
-/// times of steps of one kind vary by about that much.
+/// Safety factor of predicted times: a step starts only if the remaining time is at least its predicted time multiplied by this factor,
+/// because the times of similar steps vary by about that much.
 const MARGIN: f64 = 1.25;
 /// Time reserved for the tables and the report.
 const CLOSING: Duration = Duration::from_millis(500);
@@ -25,8 +25,8 @@ impl Budget {
         Budget { whole, until, reserved: Cell::new(CLOSING) }
     }
 
-    /// Reserves this time for the steps that come after the runs: at most half of the remaining budget, so that there is time for some
-    /// runs.
+    /// Reserves this time for the steps that come after the runs of the program. It reserves at most half of the remaining budget, so that
+    /// some time is left for runs.
     pub(crate) fn reserve(&self, seconds: f64) {
         let half = self.left_s().map_or(f64::INFINITY, |left| left / 2.0);
         let seconds = (seconds * MARGIN).min(half).clamp(0.0, 1e9);
@@ -38,7 +38,7 @@ impl Budget {
         self.reserved.set(CLOSING);
     }
 
-    /// Returns the seconds of the budget that are left and not reserved; `None` if the budget is unlimited.
+    /// Returns the seconds of the budget that are neither spent nor reserved; `None` if the budget is unlimited.
     pub(crate) fn left_s(&self) -> Option<f64> {
         Some(self.deadline()?.saturating_duration_since(Instant::now()).as_secs_f64())
     }
@@ -69,8 +69,8 @@ fn affords(left_s: f64, predicted_s: f64) -> bool {
     left_s > 0.0 && predicted_s * MARGIN <= left_s
 }
 
-/// Returns how much of the work of this `size` fits in `left_s` seconds, if the whole work is predicted to take `predicted_s`. Returns
-/// `None` if less than `least` fits.
+/// Returns the amount of work that fits into `left_s` seconds, if the work `size` is predicted to take `predicted_s`. `None` if less than
+/// `least` fits.
 pub(crate) fn fitting(size: u64, least: u64, predicted_s: f64, left_s: f64) -> Option<u64> {
     if affords(left_s, predicted_s) {
         return Some(size);

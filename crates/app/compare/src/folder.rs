@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use unrack_record::{Purpose, RunFolder};
 use unrack_report::{RecordedRun, Report};
 
-/// Creates the run folder, or takes over an existing one, before the first run, so that an hour of work cannot be lost for lack of a
-/// folder. A folder that is in the way is a usage error.
+/// Creates the run folder, or takes over an existing one. This is done before the first run, so that an hour of work cannot be lost because
+/// the results cannot be written. A folder of another run is a usage error.
 pub(crate) fn create(path: &Path, purpose: &Purpose, replace: bool) -> Result<RunFolder, Error> {
     RunFolder::create(path, purpose, replace).map_err(|why| Error::Usage(why.to_string()))
 }

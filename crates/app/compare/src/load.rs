@@ -22,7 +22,7 @@ pub(crate) struct Load {
     pub other_work: OtherWork,
     /// Reason why a run under this load must not be used, if there is one.
     pub disturbance: Option<Warning>,
-    /// Part of a run's time that other work may have added.
+    /// Part of a run's time that other work on the machine may have added.
     pub lost: f64,
 }
 

@@ -23,7 +23,7 @@ struct Known {
 }
 
 impl<'a> Steps<'a> {
-    /// Starts without any known step. `until` is the time at which the last step ends at the latest.
+    /// Starts without any known step. All steps end at `until` at the latest.
     pub(crate) fn until(asking: Asking<'a>, until: Option<Instant>) -> Steps<'a> {
         let known = Known { left: Left::default(), since: Instant::now(), is_whole: false, until };
         Steps { asking, known: RefCell::new(known) }

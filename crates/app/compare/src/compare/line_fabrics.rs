@@ -1,4 +1,4 @@
-//! Simulations of a program's lines on each fabric.
+//! Simulations of a program's cache-line requests on each fabric.
 
 use super::question::ComparisonQuestion;
 use super::simulated::spread;
@@ -29,7 +29,7 @@ const PAGE: u64 = 4096;
 pub(super) struct Network {
     scenario: ValidScenario,
     blades: Blades,
-    /// Maximum number of lines to simulate, over all compute blades.
+    /// Maximum number of cache lines to simulate, over all compute blades.
     transfers: u64,
     /// Duration of the last simulation, in seconds.
     took_s: Cell<f64>,
@@ -61,7 +61,7 @@ impl Network {
         Setup::with_fabric(&self.scenario, FabricConfig::default_of(protocol))
     }
 
-    /// Returns the time that a fabric adds to a read of a line when it has no other traffic, in nanoseconds.
+    /// Returns the time that a fabric without other traffic adds to a read of a cache line, in nanoseconds.
     ///
     /// # Errors
     /// If the simulation fails.
@@ -79,8 +79,8 @@ impl Network {
         Ok(spread(reads_ns(&done)).mean)
     }
 
-    /// Replays a program on all compute blades, over the fabric with this number. If the budget has no time left for it, the delay is
-    /// withheld.
+    /// Replays a program on all compute blades, over the fabric with this number. If the budget has no time left for the replay, the delay
+    /// of the run is withheld.
     ///
     /// # Errors
     /// If the simulation fails.

@@ -1,4 +1,4 @@
-//! Comparison by loads and stores of the program, alone or together with its pages.
+//! Comparison of fabrics by the program's loads and stores, optionally also by its page faults.
 
 use super::line_fabrics::Network;
 use super::pages;
@@ -33,10 +33,10 @@ const NATIVE_OUTPUT: &str = "native.out";
 /// Times that a budget reserves for the core model and for the replay on one fabric, in seconds. Most take less.
 const MODEL_S: f64 = 10.0;
 const FABRIC_S: f64 = 5.0;
-/// Shortest instrumented run that is started, because a shorter run has too few windows.
+/// Shortest instrumented run that is started. A shorter run would record too few windows of instructions.
 const LEAST: Duration = Duration::from_secs(1);
 
-/// Answers a question about lines, or about lines and pages. Returns the answer and the path of its report.
+/// Answers a question about loads and stores, or about these and page faults. Returns the answer and the path of its report.
 ///
 /// # Errors
 /// If the question cannot be answered, or the run folder cannot be written.
@@ -164,8 +164,8 @@ impl Parts<'_> {
         self.question.fabrics.iter().zip(unloaded_ns).enumerate().map(fabric).collect()
     }
 
-    /// Returns the requested placement. If the placement needs the footprint, it is taken from an earlier run, or measured by another run
-    /// of the program.
+    /// Returns the requested placement of pages. If the placement depends on the program's footprint, the footprint is taken from an
+    /// earlier run, or measured by another run of the program.
     fn placed(&self) -> Result<Placed, Error> {
         let question = self.question;
         let footprint = match question.placement.needs_footprint(question.local) {
@@ -178,8 +178,8 @@ impl Parts<'_> {
         question.placement.placed(question.local, footprint)
     }
 
-    /// Returns the time by which the instrumented run must have ended, so that the model and the fabrics keep their reserved time, which is
-    /// at most half of the remaining budget.
+    /// Returns the time by which the instrumented run must have ended, so that the core model and the simulations keep their reserved time,
+    /// which is at most half of the remaining budget.
     ///
     /// # Errors
     /// If the budget is spent.

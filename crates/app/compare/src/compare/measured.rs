@@ -12,7 +12,7 @@ use unrack_units::{Bytes, Share};
 
 pub(super) struct Measured {
     pub native: Result<Runs, Warning>,
-    /// Native run time that sets the pace of replays, in seconds. It comes from disturbed runs if there are no others.
+    /// Native run time that determines the speed of replays, in seconds. It comes from disturbed runs if there are no others.
     pub pace_s: f64,
     pub footprint: Bytes,
     pub local: Bytes,
@@ -30,7 +30,7 @@ pub(super) struct Measured {
 /// Local shares at which fetches are counted, to find how much local memory would be enough.
 const SHARES: [f64; 3] = [0.4, 0.6, 0.8];
 
-/// Fetch time, in ns, for which further runs narrow the interval of the slowdown: the 5 us of DDC's target.
+/// Fetch time, in ns, at which the slowdown must be certain: more runs are made until it is. It is the 5 us of DDC's target.
 const USUAL_NS: f64 = 5_000.0;
 
 /// Returns the local memory that `share` requests of a program that has been run once.
@@ -38,7 +38,7 @@ pub(super) fn local(survey: &Survey, share: Share) -> Result<Bytes, Error> {
     Ok(local_bytes(share, survey.footprint())?)
 }
 
-/// Makes all runs of the program. Between them, the simulator predicts its own time.
+/// Makes all runs of the program. After the captured run, the simulator predicts the time of its simulations.
 pub(super) fn measure(survey: &Survey, local: Bytes, simulator: &Simulator) -> Result<Measured, Error> {
     survey.capture(local)?;
     simulator.predict(survey)?;
@@ -71,7 +71,7 @@ pub(super) fn measure(survey: &Survey, local: Bytes, simulator: &Simulator) -> R
     })
 }
 
-/// If a conclusion is withheld, adds the advice which other local share to ask for.
+/// If the conclusion is withheld, adds a recommendation which other local share to ask about.
 fn advised(conclusion: Conclusion, native_s: f64, others: &[(f64, Done)]) -> Conclusion {
     let other = |(share, done): &(f64, Done)| OtherShare { share: *share, run_s: done.wall_s };
     let others: Vec<OtherShare> = others.iter().filter(|(_, done)| !done.not_away).map(other).collect();
@@ -95,8 +95,8 @@ fn captured_doubt(survey: &Survey, captured: Task) -> Option<Warning> {
 }
 
 impl Measured {
-    /// Returns the reason why the captured traffic is not simulated, if there is one. The simulation needs the pace of the captured run and
-    /// that of native runs. If only disturbed native runs exist, it is rough.
+    /// Returns the reason why the captured page transfers are not replayed, if there is one. A replay needs the time of the captured run
+    /// and the time of native runs. If all native runs were disturbed, the replay is only rough.
     pub(super) fn traffic_doubt(&self) -> Option<Warning> {
         if self.captured.is_none() {
             let text = "the budget left no time for the captured run: give a larger --budget";

@@ -23,7 +23,7 @@ pub struct ComparisonAnswer {
     pub report: PathBuf,
 }
 
-/// The slowdowns are estimated from lines, or from lines and pages.
+/// The slowdowns are estimated from loads and stores, or from these and page faults.
 #[derive(Debug, Clone, serde::Serialize)]
 #[serde(untagged)]
 pub enum ComparisonFound {

@@ -26,7 +26,7 @@ use crate::steps::Steps;
 use std::path::PathBuf;
 use unrack_record::{Capture, Comparison, FabricResult, Injection, RunFolder, Warning};
 
-/// Answers a question about pages. Returns the answer and the path of its report.
+/// Answers a question about page faults. Returns the answer and the path of its report.
 ///
 /// # Errors
 /// If the question cannot be answered, or the run folder cannot be written.

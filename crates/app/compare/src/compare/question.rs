@@ -32,7 +32,7 @@ pub struct ComparisonQuestion {
     pub nodes: u32,
     /// Rate of every link, in the simulation and for injected delays.
     pub rate: Rate,
-    /// Maximum number of pages or lines to simulate for each fabric, over all blades.
+    /// Maximum number of pages or cache lines to simulate for each fabric, over all blades.
     pub transfers: u64,
     /// Rounds of runs, 1 to 100.
     pub repeat: u32,
@@ -110,7 +110,7 @@ impl ComparisonQuestion {
     }
 }
 
-/// Returns the protocol with this name, if it runs around one switch, because the rack of a comparison has one.
+/// Returns the protocol with this name, if it runs on networks with switches, because the racks of a comparison have switches.
 ///
 /// # Errors
 /// If there is no such protocol: the text suggests a similar name.

@@ -11,8 +11,8 @@ use unrack_units::Rate;
 const LOSSES: [f64; 3] = [0.01, 0.05, 0.10];
 /// Fetch time in us for which the sufficient local memory is stated: DDC's target for a datacenter (DDC §3.2).
 const AT_FETCH_US: f64 = 5.0;
-/// Error factor of the fetches that one run at another local share counts. Where a working set just fits, the fetches depend on which pages
-/// are evicted first: eight runs of the NumPy example with 60 % local fetched 1,900 to 5,100 pages.
+/// Error factor of the number of fetches that one run counts at another local share. Where a working set just fits into local memory, the
+/// number depends on which pages are evicted first: eight runs of the NumPy example with 60 % local fetched 1,900 to 5,100 pages.
 const COUNTED: f64 = 2.0;
 /// Largest ratio of the ends of an interval of local shares. A wider interval is no basis for a choice: see [`quality`].
 const WIDE: f64 = 2.0;
@@ -88,7 +88,8 @@ fn shares(measured: &Measured) -> Vec<Fetched> {
     shares
 }
 
-/// Returns the smallest share, with its interval, that loses at most `loss`; `None` if the first share already does.
+/// Returns the smallest local share, with its interval, at which the program loses at most `loss`. Returns `None` if the first share
+/// already meets that.
 ///
 /// The waits on the critical path are assumed to decrease like the fetches from one local share to the next. The curve between two shares
 /// is unknown, so the interval ends at measured shares: one that is certainly too small, and one that certainly suffices. The value is
@@ -116,8 +117,8 @@ fn smallest_local(shares: &[Fetched], fit: &Fit, loss: f64) -> Option<Stated> {
     Some(Stated::withheld(Warning::new("wide-interval", text)))
 }
 
-/// Returns the first share, interpolated linearly between measured ones, at which the loss is at most `loss`. Returns `None` if the first
-/// share already suffices, because a smaller share might suffice, too.
+/// Returns the first local share, interpolated linearly between measured ones, at which the loss is at most `loss`. Returns `None` if the
+/// first measured share already suffices, because a smaller share might suffice, too.
 fn crossing(shares: &[(f64, f64)], loss: f64) -> Option<f64> {
     let pair = shares.windows(2).find(|pair| pair[0].1 > loss && pair[1].1 <= loss)?;
     let [(low, high_loss), (high, low_loss)] = [pair[0], pair[1]];

@@ -20,7 +20,7 @@ use unrack_units::{Bytes, Time};
 use unrack_workload::trace::TraceRow;
 use unrack_workload::{Kind, Message, Replay, ReplaySpec, TimeOffsets};
 
-/// Divisor that gives the size of the trial that precedes each simulation and predicts the time of the whole.
+/// Divisor of the number of transfers, which gives the size of a trial. A trial precedes each simulation, and predicts its time.
 const PIECE: u64 = 30;
 /// Minimum number of transfers of a trial. In a smaller trial, start-up takes a considerable part of the time.
 const LEAST: u64 = 3_000;
@@ -59,8 +59,8 @@ impl<'a> Simulator<'a> {
         Ok(Simulator { question, local, scenario, folder, predicted_s: RefCell::default() })
     }
 
-    /// If there is a captured run, simulates a part of the transfers on each fabric to predict the time of the whole, and reserves that
-    /// time in the budget.
+    /// Simulates a part of the captured page transfers on each fabric, to predict the time of the whole simulations, and reserves that time
+    /// in the budget. Does nothing if there is no captured run.
     pub(super) fn predict(&self, survey: &Survey) -> Result<(), Error> {
         let Some(captured) = survey.kept.get(undelayed(self.local)) else { return Ok(()) };
         let whole = self.question.transfers;
@@ -119,7 +119,8 @@ impl<'a> Simulator<'a> {
         Ok(captured_rows(&trace::read(self.folder.path("trace.parquet"))?.1))
     }
 
-    /// Returns the captured program on every compute blade; each blade starts at a different point of the run (DDC §4.1).
+    /// Returns the work of the simulation: the captured program runs on every compute blade, and each blade starts at a different point of
+    /// the captured run (DDC §4.1).
     fn work(&self, rows: &[TraceRow], captured_s: f64, native_s: f64, transfers: u64) -> Result<Work, Error> {
         let (blades, seed) = (self.question.blades(), self.question.seed);
         let spec = ReplaySpec { blades, mode: Replay::ClosedLoop, offsets: TimeOffsets::Run, seed };

@@ -17,9 +17,9 @@ use unrack_record::{
     Warning, line_heat,
 };
 
-/// Largest relative difference between the predicted and the measured time with near memory. Beyond it, slowdowns are withheld.
+/// Largest relative error of the predicted time with all memory near. If the error is larger, slowdowns are withheld.
 const DOUBT: f64 = 0.4;
-/// Shares of near memory at which `no_oracle` compares interleaved pages with the hottest pages.
+/// Shares of near memory at which interleaved pages are compared with the hottest pages.
 const SHARES: [f64; 3] = PagePlacement::SHARES;
 /// Smallest user time that is compared, in seconds. The kernel counts user time in steps of 10 ms, so a shorter one is imprecise.
 const LEAST_USER_S: f64 = 0.1;
@@ -36,9 +36,9 @@ pub(crate) struct Basis<'a> {
     seen: Option<f64>,
 }
 
-/// Returns the warning that the model's time for the program's own code is far from the measured one, if that is so. It compares the user
-/// time of all threads, because user time contains neither waits nor time in the kernel. For a run with too little user time, it compares
-/// the whole run time.
+/// Compares the core model's time for the program's code with the measured time, and returns a warning if they differ too much. The user
+/// time of all threads is compared, because it contains neither waits nor time in the kernel. For a run with too little user time, the
+/// whole run time is compared.
 fn doubt(native: &Native, delays: &Delays) -> Option<Warning> {
     let user_s = native.times.user.median_s;
     let (what, predicted_s, native_s) = match user_s >= LEAST_USER_S {
@@ -54,8 +54,8 @@ fn doubt(native: &Native, delays: &Delays) -> Option<Warning> {
     })
 }
 
-/// Returns the warning that the program spends much of its time in waits and in the kernel, which the model does not cover. `None` if it
-/// does not.
+/// Returns the warning that the core model covers only a small part of the run time, because the program spends the rest in waits and in
+/// the kernel. `None` if that is not so.
 fn waits(native: &Native, delays: &Delays) -> Option<Warning> {
     let (run_s, near_s) = (native.run().value_s, delays.near_s.value);
     (near_s < run_s * (1.0 - DOUBT)).then(|| {
@@ -67,8 +67,8 @@ fn waits(native: &Native, delays: &Delays) -> Option<Warning> {
     })
 }
 
-/// Returns the warning that the budget ended a recorded run after `took_s` seconds. The part of the program that was recorded takes
-/// `near_s` by the model; the whole program takes `run_s`.
+/// Returns the warning that the budget ended a recorded run after `took_s` seconds. By the core model, the recorded part of the program
+/// takes `near_s`; the whole program takes `run_s`.
 fn part(took_s: f64, near_s: f64, run_s: f64) -> Warning {
     let seen = (near_s / run_s).min(1.0);
     let needed = match seen > 0.0 {
@@ -103,8 +103,8 @@ fn unchecked() -> Warning {
 }
 
 impl<'a> Basis<'a> {
-    /// Runs the core model on the recording, also at the latencies `fabrics_ns` of fabrics, and combines it with the measurements. Every
-    /// command that states a slowdown of lines uses this result.
+    /// Runs the core model on the recording, also at the latencies `fabrics_ns` of fabrics, and combines its result with the measurements.
+    /// All commands that estimate a slowdown from loads and stores use this function.
     ///
     /// # Errors
     /// If a recording is damaged, or a latency is out of range.
@@ -205,7 +205,7 @@ impl<'a> Basis<'a> {
         }
     }
 
-    /// Returns the curves of all placements, the requested placement first. The curve at the latencies of fabrics is not included.
+    /// Returns the slowdown curves of all placements, the requested placement first. The curve at the latencies of fabrics is not included.
     fn curves(&self) -> Vec<PlacementCurve> {
         let Ok(model) = &self.model else { return Vec::new() };
         let curve = |(number, curve): (usize, &super::windows::Curve)| {
@@ -242,7 +242,7 @@ impl<'a> Basis<'a> {
     }
 }
 
-/// Returns an explanation of slowdowns below 1; `None` if there are none.
+/// Returns a warning that explains slowdowns below 1; `None` if there are none.
 pub(crate) fn below_one<'a>(slowdowns: impl Iterator<Item = &'a Stated>) -> Option<Warning> {
     let values = slowdowns.filter_map(|slowdown| slowdown.known()?.value);
     let least = values.fold(f64::INFINITY, f64::min);
@@ -259,7 +259,8 @@ const CLEARLY: f64 = 1.005;
 /// Slowdown below which rounding cannot be the reason, because slowdowns are printed to a thousandth.
 const SURELY_BELOW: f64 = 0.9995;
 
-/// Returns the warning that interleaved pages are faster than having the hottest pages near, if that is so at any point of the curves.
+/// Returns the warning that at some latency interleaved pages are faster than having the hottest pages in near memory. `None` if that is so
+/// nowhere.
 fn no_oracle(placements: &[PlacementCurve]) -> Option<Warning> {
     let at = |rule: &str, point: usize| {
         let named = |share: &f64| format!("{:.0} % near, {rule}", share * 100.0);
@@ -288,7 +289,7 @@ fn machine_times(calibration: &MachineCalibration) -> MachineTimes {
     }
 }
 
-/// Returns how the time of an account divides into kinds of stalls.
+/// Returns the share of each kind of stall in the time of a cycle account.
 fn stalls(account: &CycleAccount) -> StallShares {
     let part = |cycles: f64| if account.cycles() > 0.0 { cycles / account.cycles() } else { 0.0 };
     StallShares {
@@ -301,7 +302,7 @@ fn stalls(account: &CycleAccount) -> StallShares {
     }
 }
 
-/// Writes the heat table of the program that loaded most lines from memory.
+/// Writes the table of hot memory ranges for the program that loaded most cache lines from memory.
 ///
 /// # Errors
 /// If the table cannot be written.

@@ -39,8 +39,8 @@ fn slowdown(model: &Model, records: &[&Summary], thread: &ThreadCycles) -> Threa
     }
 }
 
-/// Returns the slowdown of a thread at a point of the requested curve. The ratio of the cycles of the thread's windows applies to its time
-/// outside the kernel only.
+/// Returns the slowdown of a thread at a point of the requested curve. The slowdown of the thread's recorded windows applies only to its
+/// time outside the kernel.
 fn at(model: &Model, records: &[&Summary], thread: &ThreadCycles, point: usize) -> Stated {
     let windows = model.windows_of(thread.record, thread.thread);
     let ratio = WindowSample::new(windows).slowdown(NEAR + 1 + point, NEAR).ok().filter(|_| thread.has_own());

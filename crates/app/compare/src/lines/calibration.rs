@@ -5,8 +5,8 @@ use crate::load::{beside, look};
 use crate::steps::Steps;
 use unrack_lines_run::calibrate::MachineCalibration;
 
-/// Returns the stored calibration of this machine, or measures the machine if there is none. It also measures again if other work disturbed
-/// the stored calibration and that work has ended.
+/// Returns the stored calibration of this machine. If there is none, it measures the machine. If other work disturbed the stored
+/// calibration and has ended, it measures the machine again.
 ///
 /// # Errors
 /// If the machine cannot be measured, or the question was canceled.

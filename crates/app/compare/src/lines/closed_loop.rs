@@ -26,12 +26,12 @@ use unrack_lines::window::RecordedWindow;
 use unrack_units::Time;
 use unrack_workload::lines::{Dependence, LineMessage, LineTrace, LineWindow};
 
-/// Maximum number of simulated windows: enough for an interval of some percent, and few enough for memory.
+/// Maximum number of recorded windows that are simulated: enough for an interval of some percent, and few enough to fit into memory.
 const WINDOWS: usize = 256;
 /// Number of compute blades whose completion times are fed back into the core model.
 const REPLICAS: u32 = 4;
 
-/// Windows of a run that are simulated on a network.
+/// Recorded windows of a run that are simulated on a network.
 pub(crate) struct ClosedLoop<'a> {
     model: &'a Model,
     pages: NearPages,
@@ -44,7 +44,7 @@ struct Program {
     record: usize,
     /// Mean number of threads of the program that run at the same time.
     at_once: f64,
-    /// Number of instructions that each window represents, by thread.
+    /// Number of instructions that each recorded window represents, by thread.
     periods: Vec<u64>,
     blocks: Blocks,
     windows: Vec<Chosen>,
@@ -57,7 +57,7 @@ struct Chosen {
     window: RecordedWindow,
 }
 
-/// Requests of all windows at the unloaded latency of one fabric, and the windows from which they were made.
+/// Memory requests of all windows at the unloaded latency of one fabric, and the windows from which they were made.
 pub(crate) struct Traced {
     pub trace: LineTrace,
     pub found: Found,
@@ -82,7 +82,7 @@ struct Place {
 }
 
 impl<'a> ClosedLoop<'a> {
-    /// Selects windows, at even distances, of the programs that the run waits for.
+    /// Selects evenly spaced recorded windows of the programs that the run waits for.
     ///
     /// # Errors
     /// If a recording is damaged.
@@ -113,7 +113,8 @@ impl<'a> ClosedLoop<'a> {
         Ok(ClosedLoop { model, pages, programs })
     }
 
-    /// Returns the requests of the windows on a fabric. If they are more than about `most`, it takes windows at even distances.
+    /// Returns the memory requests of the selected windows on a fabric. If there are more than about `most` requests, only evenly spaced
+    /// windows are used.
     ///
     /// # Errors
     /// If a latency is out of range, or requests contradict each other.
@@ -147,8 +148,8 @@ impl<'a> ClosedLoop<'a> {
         Ok(Traced { trace: LineTrace::new(&threads).map_err(failed)?, found: Found { order, fabric } })
     }
 
-    /// Returns the delay of the run in seconds, if each request takes the fabric's completion time: `completion(r, n)` is that of request
-    /// `n` on compute blade `r`.
+    /// Returns the delay of the run in seconds, if each memory request takes the time that the simulated fabric needed for it:
+    /// `completion(r, n)` is the time of request `n` on compute blade `r`.
     ///
     /// # Errors
     /// If a latency is out of range.
@@ -179,13 +180,13 @@ impl<'a> ClosedLoop<'a> {
                 windows.push(WindowCycles { cycles: weighted.into(), ..known.clone() });
             }
         }
-        // If fewer than two windows have a far line, there is no ratio, so the curve alone gives the delay.
+        // The ratio needs at least two windows that access far memory. Without it, only the curve gives the delay.
         let ratio = WindowSample::new(&windows).slowdown(1, 0).map(Estimate::from);
         Ok(ratio.map_or(unloaded_s, |ratio| unloaded_s.product(ratio)))
     }
 
-    /// Returns the latency of a line in cycles. A line that never completed, such as a write-back whose blade failed, gets the unloaded
-    /// latency.
+    /// Returns the latency of a cache line in cycles. A request that never completed, for example a write-back whose blade failed, gets the
+    /// unloaded latency.
     fn latency(&self, found: &Found, completion: Option<Time>) -> f32 {
         let machine = &self.model.machine;
         let unloaded_ns = self.model.fabrics().far_ns[found.fabric];
@@ -199,7 +200,8 @@ impl<'a> ClosedLoop<'a> {
     }
 }
 
-/// Converts requests for the simulator. A request that waits for a line also waits for the latency of memory itself.
+/// Converts the requests of a window for the simulator. A request that waits for a cache line also waits for the latency of the memory
+/// itself.
 fn with_memory(requests: &WindowRequests, machine: &Machine) -> LineWindow {
     let memory_ps = (machine.near_ns * 1000.0).round() as u64;
     let when = |after: After| Dependence {
@@ -214,8 +216,8 @@ fn with_memory(requests: &WindowRequests, machine: &Machine) -> LineWindow {
     LineWindow { requests: requests.requests.iter().map(message).collect(), end: when(requests.end) }
 }
 
-/// Returns the rank of each thread of a program by its instructions, most first. Programs that run one after another share the threads of
-/// the trace: their threads of equal rank become one thread of the trace.
+/// Returns the rank of each thread of a program by its number of instructions, the largest first. Programs that run one after another share
+/// the threads of the trace: their threads of equal rank become one thread of the trace.
 fn ranks(summary: &Summary) -> Vec<usize> {
     let mut order: Vec<usize> = (0..summary.threads.len()).collect();
     order.sort_by_key(|thread| std::cmp::Reverse(summary.threads[*thread].instructions));
@@ -245,7 +247,7 @@ mod tests {
         let window = with_memory(&requests, &machine());
         let gaps: Vec<u64> = window.requests.iter().map(|request| request.when.gap.as_ns()).collect();
         assert_eq!((gaps, window.end.gap.as_ns()), (vec![5, 107], 100));
-        // A chain on a network of 30 ns takes the time that the core model states for a latency of 130 ns.
+        // A chain of requests on a network of 30 ns takes the time that the core model states for a latency of 130 ns.
         let trace = LineTrace::new(&[vec![window]]).unwrap();
         assert_eq!(trace.window_time_at(0, Time::from_ns(30)), Time::from_ns(5 + 130 + 7 + 130));
     }

@@ -36,8 +36,8 @@ pub(crate) struct Instrumented {
     pub took_s: f64,
 }
 
-/// Fewest windows from which an interval is computed, because the interval assumes a normal distribution, which fewer windows do not
-/// approximate.
+/// Minimum number of recorded windows from which an interval is computed. The interval assumes a normal distribution, which is a poor
+/// approximation for fewer windows.
 const FEWEST_WINDOWS: u64 = 30;
 
 impl Instrumented {
@@ -98,14 +98,14 @@ impl Instrumented {
         self.run.processes.iter().map(|process| &process.summary).collect()
     }
 
-    /// Returns the summary and the heat tables of the program that loaded most lines from memory. `None` if no program loaded any.
+    /// Returns the summary and the heat tables of the program that loaded most cache lines from memory. `None` if no program loaded any.
     pub(crate) fn hottest(&self) -> Option<(&Summary, &HeatTables)> {
         let lines = |heat: &HeatTables| heat.ranges.iter().map(RangeHeat::lines).sum::<u64>();
         let all = self.run.processes.iter().map(|process| &process.summary).zip(&self.heats);
         all.filter(|(_, heat)| lines(heat) > 0).max_by_key(|(_, heat)| lines(heat))
     }
 
-    /// Returns the memory that the largest program used, in bytes. It counts the pages of which at least one line came from memory.
+    /// Returns the memory that the largest program used, in bytes. It counts the pages from which at least one cache line was loaded.
     pub(crate) fn footprint_bytes(&self) -> u64 {
         self.heats.iter().map(|heat| heat.ranges.len() as u64 * heat.range_bytes).max().unwrap_or(0)
     }
@@ -161,7 +161,7 @@ impl Instrumented {
         })
     }
 
-    /// Returns the misses to memory by name, most misses first.
+    /// Returns the misses to memory by name (for example of a function), most misses first.
     pub(crate) fn named(&self, of: impl Fn(&Summary) -> &[unrack_lines::summary::Named]) -> Vec<NamedMisses> {
         let mut sums = std::collections::BTreeMap::<String, u64>::new();
         for named in self.summaries().into_iter().flat_map(of) {
@@ -202,13 +202,13 @@ fn outputs(path: &Path) -> Result<(File, File), Error> {
     Ok((file.try_clone().map_err(failed)?, file))
 }
 
-/// Exit status of QEMU when it cannot continue. A program that the kernel or the C library has aborted ends by the signal [`ABORTED`],
-/// which QEMU passes on.
+/// Exit status of QEMU when it cannot continue. If the kernel or the C library aborts a program, QEMU instead ends by the signal
+/// [`ABORTED`].
 const QEMU_GAVE_UP: i32 = 127;
 /// Default limit of the mappings of a process, used where the kernel's setting cannot be read.
 const USUAL_MAPPINGS: u64 = 65_530;
 
-/// Returns a text that states how a program ended that did not end with status 0, and the possible reason.
+/// Describes how a program ended that did not end with status 0, and the possible reason.
 fn unsuccessful(run: &InstrumentedRun, output: Option<&Path>) -> String {
     let see = output.map_or(String::new(), |path| format!(": see its output in {}", path.display()));
     let said = format!("the program ended with {} when run under the recorder{see}", run.status);

@@ -10,16 +10,16 @@ pub(crate) struct Machine {
     pub core: CoreParameters,
     /// Latency of near memory, in nanoseconds.
     pub near_ns: f64,
-    /// Rates that a single thread reaches, and below, that all threads reach together.
+    /// Memory rates that a single thread reaches. `all` are the rates that all threads reach together.
     one: Traffic,
     all: Traffic,
-    /// Time of a system call, and below, of the first touch of a page, in seconds.
+    /// Time of a system call, in seconds. `new_page_s` is the time of the first touch of a page.
     system_call_s: f64,
     new_page_s: f64,
 }
 
 impl Machine {
-    /// Creates the machine whose processor is named in a recording, with the measured numbers of this machine.
+    /// Creates the machine from the preset of the processor that a recording names, with the measured numbers of this machine.
     ///
     /// # Errors
     /// If there is no model of the processor, or a measured number is out of range.
@@ -52,8 +52,8 @@ impl Machine {
         sixteenths(ns * self.core.frequency_ghz)
     }
 
-    /// Returns the lane of one of `at_once` threads that run at the same time. Far memory has the latency `far_ns` and the rates of near
-    /// memory.
+    /// Returns the parameters of one of `at_once` threads that run at the same time. Far memory has the latency `far_ns`, and the same
+    /// rates as near memory.
     pub(crate) fn lane(&self, pages: NearPages, far_ns: f64, at_once: f64) -> Lane {
         let frequency_ghz = self.core.frequency_ghz;
         let rates = self.one.least(self.all, at_once.max(1.0));
@@ -73,16 +73,16 @@ impl Machine {
     }
 }
 
-/// Smallest part of the loads of a working set that must miss the second-level cache, so that the rate beyond that cache can be computed.
-/// With a smaller part, an error in either size is multiplied by more than four.
+/// Minimum part of the loads of a working set that must miss the second-level cache for its time per miss to be computed. With a smaller
+/// part, an error in the size of the cache or of the working set is multiplied by more than four.
 const LEAST_MISSED: f64 = 0.25;
 
-/// Longest turn, in cycles: two threads of a core take turns of equal length, so a longer measured turn is due to other work on the
-/// machine.
+/// Longest turn of a thread, in cycles. Two threads of a core take turns of equal length, so a longer measured turn is due to other work on
+/// the machine.
 const LONGEST_TURN: f64 = 2.0;
 
-/// Replaces the numbers of a preset by measured ones: the clock, the turns of the other thread of the core, the latencies of caches, the
-/// page walk, the rate of the last level, the window, and the number of concurrent misses.
+/// Replaces the numbers of a core's preset by measured ones: the clock, the turns of the other thread of the core, the latencies of caches,
+/// the page walk, the rate of the last-level cache, the window, and the number of concurrent misses.
 fn with_measured(mut core: CoreParameters, measured: &MachineCalibration) -> CoreParameters {
     let frequency_ghz = measured.frequency_ghz.median;
     let cycles = |ns: f64| sixteenths(ns * frequency_ghz);
@@ -93,13 +93,13 @@ fn with_measured(mut core: CoreParameters, measured: &MachineCalibration) -> Cor
         }
     }
     core.frequency_ghz = frequency_ghz;
-    // Ratio of the rate of independent additions that the core reaches alone to the measured rate. The threads of a core take turns while
-    // they have something to dispatch (Tullsen et al., "Exploiting Choice", ISCA 1996, alternate between threads when they fetch).
+    // Ratio of the rate of independent additions that a core reaches with one thread to the measured rate. The threads of a core take turns
+    // while they have something to dispatch (Tullsen et al., "Exploiting Choice", ISCA 1996, alternate between threads when they fetch).
     let alone = core.ports.integer.min(core.dispatch_width) as f64;
     core.turn =
         sixteenths((alone * frequency_ghz / measured.additions_per_ns.median).clamp(1.0, LONGEST_TURN));
     // Threads of one core divide its reorder buffer and its store queue (AMD, Software Optimization Guide 57647, "Simultaneous
-    // multi-threading"). Therefore a measured window that is smaller than the reorder buffer is the part of one thread.
+    // multi-threading"). Therefore, if the measured window is smaller than the reorder buffer, it is the part of one thread.
     if let Some(window) = measured.window {
         let part = (window / core.reorder_buffer as f64).min(1.0);
         let of = |entries: usize| ((entries as f64 * part).round() as usize).max(1);
@@ -112,12 +112,12 @@ fn with_measured(mut core: CoreParameters, measured: &MachineCalibration) -> Cor
         core.caches.l3_interval.max(sixteenths(demand_ns(measured).unwrap_or(0.0) * frequency_ghz));
     let second = &measured.second_level;
     core.caches.fill_interval = sixteenths(64.0 / second.gb_s() * frequency_ghz);
-    // A copy loads one line and stores to another, so the time of the store is the time of the copy minus that of the load.
+    // A copy loads one cache line and stores to another, so the time of the store is the time of the copy minus that of the load.
     let pair = sixteenths(2.0 * 64.0 / second.copy_gbps.median * frequency_ghz);
     core.caches.store_fill_interval = (pair - core.caches.fill_interval).max(core.caches.fill_interval);
-    // A page walk in the measured working set loads one entry, which comes from the second level because that level holds the page tables.
-    // The rest of the walk's time is fixed. Under nested paging the walk is the host's (AMD64 Architecture Programmer's Manual 24593,
-    // section 15.25.5); the second level holds its entry, too, unless data from memory have displaced it.
+    // A page walk in the measured working set loads one page-table entry, from the second-level cache, which holds the tables. The rest of
+    // the walk's time is fixed. Under nested paging the walk is that of the host (AMD64 Architecture Programmer's Manual 24593, section
+    // 15.25.5). The second-level cache holds the entry of that walk, too, unless data from memory have displaced it.
     if let Some(walk_ns) = measured.walk_ns {
         core.walk_latency = (cycles(walk_ns.median) - core.caches.l2).max(0.0);
         core.cached_walk_latency = core.walk_latency.min(core.caches.l2);
@@ -125,7 +125,8 @@ fn with_measured(mut core: CoreParameters, measured: &MachineCalibration) -> Cor
     core
 }
 
-/// Returns the nanoseconds between lines that the last level delivers for loads in random order. `None` if this was not measured.
+/// Returns the time between two cache lines that the last-level cache delivers for loads in random order, in nanoseconds. `None` if it was
+/// not measured.
 fn demand_ns(measured: &MachineCalibration) -> Option<f64> {
     let of_last = &measured.last_level;
     let second = measured.levels.iter().find(|level| level.level == 2)?;
@@ -134,16 +135,16 @@ fn demand_ns(measured: &MachineCalibration) -> Option<f64> {
     beyond(least_ns, second_bytes, of_last.rates.bytes)
 }
 
-/// Returns the time per load that misses the second level, from the time per load of a working set of `set_bytes`. In a working set that is
-/// accessed at random, the part of the lines that a cache holds is the ratio of the sizes, whatever its replacement policy. `None` if the
-/// cache holds nearly all lines, because the few misses are not enough for an estimate.
+/// Returns the time per load that misses the second-level cache, computed from the time per load of a working set of `set_bytes`. If a
+/// working set is accessed at random, a cache holds the part of its lines that is the ratio of the sizes, whatever its replacement policy.
+/// `None` if the cache holds nearly all lines, because the few misses are not enough for an estimate.
 fn beyond(load_ns: f64, second_bytes: u64, set_bytes: u64) -> Option<f64> {
     let missed = 1.0 - second_bytes as f64 / set_bytes as f64;
     (missed >= LEAST_MISSED).then(|| load_ns / missed)
 }
 
-/// Returns the number of lines in flight while one thread streams, by Little's law: rate times latency. A copy moves as many bytes as it
-/// reads, if the lines that its writes allocate count as read.
+/// Returns the number of cache lines in flight while one thread streams, by Little's law: rate times latency. The bytes that a copy moves
+/// equal the bytes that it reads, including the lines that its writes allocate.
 fn in_flight(measured: &MachineCalibration) -> usize {
     let rate_gb_s = measured.one.read_gbps.median.max(measured.one.copy_gbps.median);
     (rate_gb_s * measured.memory_ns.median / 64.0).round().clamp(1.0, 4096.0) as usize
@@ -162,8 +163,8 @@ struct Traffic {
 }
 
 impl Traffic {
-    /// Returns the greatest rates over the access patterns. A write also reads its line first, and a copy writes as many bytes to memory as
-    /// it reads from its source.
+    /// Returns the greatest memory rates over the access patterns. A write also reads its cache line first, and a copy writes as many bytes
+    /// to memory as it reads from its source.
     fn of(bandwidth: &Bandwidth) -> Traffic {
         let past = bandwidth.nontemporal_gbps.map_or(0.0, |gbps| gbps.median);
         let [read, write, copy] =
@@ -175,8 +176,8 @@ impl Traffic {
         }
     }
 
-    /// Returns the rates of one of `sharers` threads: each thread has at most the rates `self`, and all of them together have at most the
-    /// rates `all`.
+    /// Returns the memory rates of one of `sharers` threads: each thread has at most the rates `self`, and all of them together have at
+    /// most the rates `all`.
     fn least(self, all: Traffic, sharers: f64) -> Traffic {
         Traffic {
             read_gb_s: self.read_gb_s.min(all.read_gb_s / sharers),

@@ -13,14 +13,14 @@ use unrack_lines::summary::Summary;
 use unrack_lines::window::RecordedWindow;
 use unrack_record::Warning;
 
-/// Latencies that far memory adds to near memory's in a curve, in nanoseconds. They range from less than that of another socket (about 70
-/// ns), over CXL (about 100 to 300 ns; Pond, ASPLOS 2023, section 2), to that of a fetch over a network.
+/// Latencies in a curve that far memory has in addition to near memory, in nanoseconds. They range from less than that of another socket
+/// (about 70 ns), over CXL (about 100 to 300 ns; Pond, ASPLOS 2023, section 2), to that of a fetch over a network.
 const ADDED_NS: [f64; 7] = [50.0, 100.0, 200.0, 350.0, 500.0, 1000.0, 2000.0];
 
 /// Cycles of a run, and the delays that follow from them.
 pub(crate) struct Model {
     pub machine: Machine,
-    /// Marks that are set on windows when they are read.
+    /// Marks that are set on recorded windows when they are read.
     pub marks: Marks,
     /// Curves in this order: the requested placement, all pages far, the shares of near memory, and last the requested placement at the
     /// latencies of fabrics.
@@ -49,8 +49,8 @@ pub(crate) struct Delays {
 }
 
 impl Model {
-    /// Runs the core model on all windows of a run, for all placements, and for the requested placement also at the latencies `fabrics_ns`.
-    /// The inner error is the reason why there are no cycles.
+    /// Runs the core model on all recorded windows of a run, for all placements, and for the requested placement also at the latencies
+    /// `fabrics_ns`. The inner error is the reason why there are no cycles.
     ///
     /// # Errors
     /// If a recording is damaged, or a latency is out of range.
@@ -80,7 +80,7 @@ impl Model {
         Ok(concluded.map(|(cycles, delays)| Model { machine, marks, curves, threads, cycles, delays }))
     }
 
-    /// Returns the windows of a thread; empty if the thread has none.
+    /// Returns the recorded windows of a thread; empty if the thread has none.
     pub(crate) fn windows_of(&self, record: usize, thread: u32) -> &[WindowCycles] {
         let own = self.threads.iter().find(|one| (one.record, one.thread) == (record, thread));
         own.map(|own| &own.windows[..]).unwrap_or_default()
@@ -102,20 +102,20 @@ impl Model {
         self.delay_s(self.curves.len() - 1, fabric)
     }
 
-    /// Returns the lane that has the unloaded latency of a fabric.
+    /// Returns the index of the lane (run of the core model) that has the unloaded latency of a fabric.
     pub(crate) fn fabric_lane(&self, fabric: usize) -> usize {
         let before: usize = self.curves[..self.curves.len() - 1].iter().map(|curve| curve.far_ns.len()).sum();
         NEAR + 1 + before + fabric
     }
 
-    /// Returns the cycles of a window of a record in all lanes.
+    /// Returns the cycles of a recorded window in all lanes; `None` if the window is unknown.
     pub(crate) fn window(&self, record: usize, window: &RecordedWindow) -> Option<&WindowCycles> {
         let windows = self.windows_of(record, window.thread);
         let index = windows.binary_search_by_key(&window.start, |known| known.start).ok()?;
         Some(&windows[index])
     }
 
-    /// Returns the cycle account of the thread with the largest part in the delay; `None` if no window of that thread was recorded.
+    /// Returns the cycle account of the thread with the largest part in the delay; `None` if that thread has no recorded windows.
     pub(crate) fn account(&self) -> Option<CycleAccount> {
         let leader = self.delays.leader();
         let own = |thread: &&ThreadWindows| (thread.record, thread.thread) == (leader.record, leader.thread);
@@ -141,9 +141,9 @@ fn no_thread() -> Warning {
 }
 
 impl Delays {
-    /// Adds up the delays of the programs that the run waits for: those that take longest at the point `decisive` of the curves. The time
-    /// of a program is that of its longest thread, and a different thread may be the longest with far memory than without. `None` if there
-    /// is no thread.
+    /// Adds up the delays of the programs that the run waits for, which are those that take longest at the point `decisive` of the curves.
+    /// The time of a program is that of its longest thread; with far memory, this may be another thread than without. `None` if there is no
+    /// thread.
     fn new(
         records: &[&Summary],
         threads: &[ThreadCycles],

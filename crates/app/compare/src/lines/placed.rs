@@ -1,7 +1,7 @@
-//! Placements of a question: rules that decide which pages are near.
+//! Placements of a question: rules that decide which pages are in near memory.
 //!
 //! The recorder decides most placements during the run, at each miss. The hottest pages, and the memory of a name, are known only after the
-//! run has ended. Therefore these placements are marked on the windows when the windows are read.
+//! run has ended. Therefore these placements are marked on the recorded windows when the windows are read.
 
 use super::instrumented::Instrumented;
 use crate::error::Error;
@@ -17,7 +17,7 @@ use unrack_units::{Bytes, Share};
 pub enum PlacementRule {
     /// No page is near.
     AllFar,
-    /// Pages alternate between near and far by their addresses.
+    /// Pages are near and far in turn, in the order of their addresses.
     Interleaved,
     /// Pages in the order of their first misses, until near memory is full.
     FirstTouch,
@@ -38,8 +38,8 @@ const FAR: &str = "far:";
 /// Bytes of a block of the DRAM cache. `WAYS` is its associativity.
 const GRANULE_BYTES: u64 = 4096;
 const WAYS: u32 = 16;
-/// Instructions between two samplings of far pages. They are those of one second, which is the initial period of Linux, at one instruction
-/// per nanosecond.
+/// Instructions between two samplings of far pages. They are the instructions of one second, which is the initial sampling period of Linux,
+/// if an instruction takes a nanosecond.
 const PERIOD: u64 = 1_000_000_000;
 /// Shares of near memory in a map.
 const SHARES: [f64; 3] = PagePlacement::SHARES;
@@ -91,7 +91,7 @@ pub(crate) struct Placed {
     pub rule: String,
     /// Description of the size of near memory.
     pub local: String,
-    /// Placements that the recorder decides; the index is the bit in masks.
+    /// Placements that the recorder decides. The index of a placement is its bit in the recorded masks.
     pub recorded: Vec<PagePlacement>,
     /// Bits that are set when windows are read.
     marked: Vec<(u32, Marked)>,
@@ -124,8 +124,8 @@ impl PlacementRule {
         }
     }
 
-    /// Returns this placement together with three usual ones: all pages far, interleaved shares, and the hottest shares. `footprint` must
-    /// be known if [`PlacementRule::needs_footprint`] returns true.
+    /// Returns this placement, and for comparison all pages far, interleaved pages, and the hottest pages at several shares. `footprint` is
+    /// needed if [`PlacementRule::needs_footprint`] returns true.
     ///
     /// # Errors
     /// If the footprint is needed and not known.
@@ -159,7 +159,7 @@ impl Placed {
         Placed { rule, local, recorded: Vec::new(), marked: Vec::new(), curves: Vec::new() }
     }
 
-    /// Returns every rule at every share, for a program with this footprint.
+    /// Returns every rule at every share of near memory, for a program with this footprint.
     ///
     /// # Errors
     /// Never, because the footprint is given.
@@ -225,7 +225,7 @@ impl Placed {
         self.curves.iter().map(|curve| (curve.name.clone(), curve.pages)).collect()
     }
 
-    /// Returns the marks for the windows of each record of a run.
+    /// Returns the marks for the recorded windows of each program of a run.
     ///
     /// # Errors
     /// If the named memory does not exist in any program.
@@ -305,7 +305,7 @@ pub(crate) struct Marks {
     records: Vec<Vec<(u32, Mark)>>,
 }
 
-/// Pages that are near according to one bit of the masks.
+/// Pages that are in near memory according to one bit of the recorded masks.
 #[derive(Debug)]
 enum Mark {
     Hottest(Hottest),

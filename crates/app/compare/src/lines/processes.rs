@@ -19,7 +19,7 @@ pub(crate) struct Member {
     pub time_s: f64,
 }
 
-/// Returns the indices of the members whose times add up to the time of the run, in ascending order.
+/// Returns the indices of the programs whose times add up to the time of the run, in ascending order.
 pub(crate) fn critical(members: &[Member]) -> Vec<usize> {
     let family = Family::new(members);
     let roots: Vec<u32> = family.own.keys().copied().filter(|pid| family.is_root(*pid)).collect();
@@ -56,8 +56,8 @@ impl<'a> Family<'a> {
         family
     }
 
-    /// Returns whether a process is a root: its parent is not a member, or has a larger number, which happens when numbers are reused.
-    /// Requiring that parents have smaller numbers makes the recursion over children end.
+    /// Returns whether a process is a root: its parent is not part of the run, or has a larger number, which happens when numbers are
+    /// reused. Because all other parents have smaller numbers than their children, the recursion over children ends.
     fn is_root(&self, pid: u32) -> bool {
         let parent = self.members[self.own[&pid][0]].parent;
         parent >= pid || !self.own.contains_key(&parent)
@@ -79,8 +79,8 @@ impl<'a> Family<'a> {
     }
 }
 
-/// Returns the paths that do not overlap in time and have the largest sum: weighted interval scheduling (Kleinberg and Tardos, Algorithm
-/// Design, section 6.1).
+/// Returns the sequences of programs that do not overlap in time and have the largest total time: weighted interval scheduling (Kleinberg
+/// and Tardos, Algorithm Design, section 6.1).
 fn one_after_another(mut paths: Vec<((u64, u64), Path)>) -> Path {
     paths.sort_by_key(|((_, end), _)| *end);
     let mut best = vec![Path::default()];

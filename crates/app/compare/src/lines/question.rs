@@ -25,14 +25,14 @@ pub struct LinesQuestion {
     pub placements: AskedPlacements,
     /// Seed of the sample.
     pub seed: u64,
-    /// Whether the native run before the recorded one is left out. Without it, no measured time checks the model.
+    /// Whether the native run that precedes the recorded one is left out. Without a native run, no measured time checks the core model.
     pub once: bool,
 }
 
 /// Placements that a question is about.
 #[derive(Debug, Clone)]
 pub enum AskedPlacements {
-    /// One rule at one share or size, with the usual rules for comparison.
+    /// One rule at one share or size, and the usual rules for comparison.
     One { rule: PlacementRule, local: Share },
     /// Every rule at every share.
     All,
@@ -92,7 +92,7 @@ impl LinesQuestion {
         })
     }
 
-    /// Runs the program natively with its output discarded. The times of these runs check the model.
+    /// Runs the program natively with its output discarded. The times of these runs check the core model.
     fn natively(&self, input: &Input, steps: &Steps) -> Result<Native, Error> {
         steps.begin("native run, whose output is discarded")?;
         native::repeated(&self.command, input, None, |runs: &[TimedRun]| {

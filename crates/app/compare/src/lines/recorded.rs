@@ -9,10 +9,10 @@ use unrack_lines_run::calibrate::MachineCalibration;
 use unrack_paging::{CheckedProgram, Input};
 use unrack_units::Bytes;
 
-/// Instructions between the starts of two windows, initially. With this period a program of 3 million instructions has enough windows for
-/// an interval. A longer program reaches the limit, at which the recorder drops every second window.
+/// Instructions from the start of one recorded window to the next, initially. With this period a program of 3 million instructions has
+/// enough windows for an interval. A longer program reaches the size limit, at which the recorder drops every second window.
 const PERIOD: u64 = 100_000;
-/// Limit of a recording in bytes: about 800 windows. The core model processes about 50 windows a second.
+/// Size limit of a recording in bytes, which allows about 800 windows. The core model processes about 50 windows a second.
 const LIMIT: u64 = 64 << 20;
 
 /// Returns the options of an instrumented run. The simulated caches are those of this machine, as measured.

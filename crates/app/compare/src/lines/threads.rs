@@ -1,8 +1,8 @@
-//! Cycles of each thread of a run, and whether the thread has enough windows.
+//! Cycles of each thread of a run, and whether enough windows of the thread were recorded.
 //!
-//! A thread with enough windows has an estimate from them. Threads with few windows, because they are short or many, share one estimate
-//! from the windows of all such threads. The time for which such a thread may wait is bounded by its number of misses, which is counted
-//! over the whole run.
+//! A thread with enough recorded windows has a separate estimate. Threads with few windows, because they are short or many, share one
+//! estimate from the windows of all such threads. The time for which such a thread may wait is bounded by its number of misses, which is
+//! counted over the whole run.
 
 use super::estimate::Estimate;
 use super::machine::Machine;
@@ -13,10 +13,10 @@ use unrack_lines::summary::Summary;
 use unrack_lines::window::Served;
 use unrack_record::Warning;
 
-/// Number of windows from which a thread has a separate estimate: Student's t is then a fifth above its limit for many windows.
+/// Number of recorded windows from which a thread has a separate estimate: Student's t is then a fifth above its limit for many windows.
 pub(crate) const OWN: usize = 8;
-/// Largest part of the run time, at the greatest delay, that threads with few windows may add without being noticed. It is half of the
-/// error that the model itself may have.
+/// Largest part of the run time, at the greatest delay, that threads with few recorded windows may add without being noticed. It is half of
+/// the error that the core model itself may have.
 const UNSEEN: f64 = 0.2;
 
 /// Cycles of a thread.
@@ -65,7 +65,7 @@ impl ThreadCycles {
         Ok(all)
     }
 
-    /// Returns whether the cycles are estimated from the thread's windows alone.
+    /// Returns whether the cycles are estimated from the recorded windows of this thread alone.
     pub(crate) fn has_own(&self) -> bool {
         self.windows >= OWN
     }
@@ -112,8 +112,8 @@ fn estimates(windows: &[WindowCycles]) -> Result<(Estimate, Vec<Estimate>), Esti
     Ok((near, (NEAR + 1..lanes).map(extra).collect::<Result<_, _>>()?))
 }
 
-/// Returns the windows from which threads with few windows are estimated: the windows of all such threads, or of all threads if those are
-/// too few.
+/// Returns the recorded windows from which threads with few windows are estimated: the windows of all such threads, or of all threads if
+/// those are too few.
 fn shared(threads: &[ThreadWindows]) -> Vec<WindowCycles> {
     let least = threads.iter().map(|thread| thread.period).min().unwrap_or(1);
     let of = |is_wanted: &dyn Fn(&ThreadWindows) -> bool| -> Vec<WindowCycles> {
@@ -124,9 +124,9 @@ fn shared(threads: &[ThreadWindows]) -> Vec<WindowCycles> {
     if few.len() >= OWN { few } else { of(&|_| true) }
 }
 
-/// Returns the reason to withhold all estimates of a run, if there is one: a thread with few windows may wait for memory for a large part
-/// of its time without being noticed. Each of the thread's loads from memory waits for at most `added_ns`, the latency that far memory adds
-/// at the point `decisive` of the curves.
+/// Returns the reason to withhold all estimates of a run, if there is one: a thread with few recorded windows may wait for memory for a
+/// large part of its time without being noticed. Each of the thread's loads from memory waits for at most `added_ns`, the latency that far
+/// memory adds at the point `decisive` of the curves.
 pub(super) fn hidden(
     records: &[&Summary],
     threads: &[ThreadCycles],

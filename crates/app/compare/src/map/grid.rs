@@ -1,4 +1,4 @@
-//! Slowdowns at any latency and bandwidth, from the measurements at one local share.
+//! Slowdowns at any latency and bandwidth, computed from the measurements at one local share.
 
 use crate::runs::conclusion::Conclusion;
 use crate::runs::task::PAGE;

@@ -10,7 +10,7 @@ use unrack_units::{Bytes, Rate, Share, Time};
 pub struct RunAnswer {
     pub version: &'static str,
     pub command: Vec<String>,
-    /// Process from which memory was taken while it ran. `taken_s` is the time in seconds until that memory was away.
+    /// Process from which memory was taken while it ran. `taken_s` is the time in seconds until that memory was remote.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,8 +32,8 @@ pub struct RunAnswer {
     pub wall_s: f64,
     /// Time of the native run that measured the footprint; `None` if other work disturbed it.
     pub native_s: Option<f64>,
-    /// Expected run time if a fetch takes exactly `delay_ns`, without the pager's cost. `expected_s_range` has its bounds. `None` if the
-    /// memory node determines the delay, or if withheld.
+    /// Expected run time if each fetch takes exactly `delay_ns` and the pager itself takes no time. `expected_s_range` has its bounds.
+    /// `None` if the memory node determines the delay, or if the expected time is withheld.
     pub expected_s: Option<f64>,
     pub expected_s_range: Option<[f64; 2]>,
     /// Reason why the expected run time is withheld.

@@ -8,10 +8,9 @@ use unrack_units::{Bytes, Rate, Share, Time};
 /// Delay of a fetch.
 #[derive(Debug, Clone)]
 pub enum AskedDelay {
-    /// Constant delay. Without a given value, the default applies; if a memory node holds the pages, the default adds no delay to that of
-    /// the node.
+    /// Constant delay of each fetch. A value that is not given has a default; if a memory node holds the pages, the default adds no delay.
     Constant { latency: Option<Time>, bandwidth: Option<Rate> },
-    /// Delays drawn from a file that a simulation wrote. The rate is that of the file, unless one is given.
+    /// Delays drawn from a file that a simulation wrote. If no bandwidth is given, the file determines it.
     Drawn { completions: PathBuf, bandwidth: Option<Rate> },
 }
 

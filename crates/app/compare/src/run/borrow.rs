@@ -14,7 +14,7 @@ use unrack_units::Share;
 #[derive(Debug, Clone)]
 pub struct BorrowQuestion {
     pub pid: u32,
-    /// Whether memory is also taken from processes that this process started earlier.
+    /// Whether memory is also taken from the processes that this process has started.
     pub with_children: bool,
     /// Part of its present memory that stays local.
     pub local: Share,

@@ -34,13 +34,13 @@ pub struct RunQuestion {
     pub mode: FaultMode,
     /// Memory node that holds remote pages, with its keys.
     pub remote: Option<MemoryNode>,
-    /// Wait for a page from the memory node after which the waiting thread is reported.
+    /// Time after which a thread that waits for a page from the memory node is reported.
     pub page_timeout: Duration,
     /// File to which every page transfer is written.
     pub capture: Option<PathBuf>,
     /// Maximum number of pages that are fetched ahead.
     pub read_ahead: u32,
-    /// Time for which processes that outlive the program may continue.
+    /// Time for which processes that outlive the program may continue to run.
     pub grace: Option<Duration>,
 }
 
@@ -81,8 +81,8 @@ impl RunQuestion {
         Ok(RunAnswer::new(&started, ran))
     }
 
-    /// Determines the footprint, which is needed only if local memory is a share. A native run that measures the footprint must not consume
-    /// the program's input.
+    /// Measures the footprint, if it is not given and local memory is a share of it. A native run that measures the footprint must not
+    /// consume the program's input.
     fn weigh(&self, job: &mut CheckedProgram) -> Result<Option<Weighing>, Error> {
         if matches!(self.local, Share::Size(_)) || self.footprint.is_some() {
             return Ok(None);

@@ -112,8 +112,8 @@ impl Running {
         let mut command = Command::new(path);
         command.arg(RUNS_VERB).stdout(Stdio::from(OwnedFd::from(theirs)));
         command.env(PARENT_VARIABLE, std::process::id().to_string());
-        // The kernel considers the parent of the command dead when the thread that started it ends. That is no problem here, because the
-        // starting thread waits for the answer.
+        // To the kernel, the parent of the command ends when the thread that started the command ends. That is no problem here, because
+        // this thread waits for the answer.
         let child = command.spawn().map_err(|why| {
             let path = path.display();
             Error::Lacking(format!("cannot start {path}: {why}: set UNRACK to the path of the command"))
@@ -125,7 +125,7 @@ impl Running {
     fn ask(&mut self, request: &Request, asking: Asking) -> Result<Reply, Error> {
         let mut text = serde_json::to_vec(request).map_err(failed)?;
         text.push(b'\n');
-        // If the command has ended, the missing reply reveals it.
+        // If the command has ended, it sends no reply, which is noticed below.
         let _ = self.stream.write_all(&text);
         let mut line = Vec::new();
         while line.last() != Some(&b'\n') {

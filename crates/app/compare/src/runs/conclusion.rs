@@ -1,4 +1,4 @@
-//! Conclusion from the runs at one local share: a fitted line, or the reason why there is none.
+//! Conclusion from the runs at one local share: a fitted line of run time over delay, or the reason why there is none.
 
 use super::survey::Survey;
 use super::task::{DISTURBED, Done, Task, with_median};
@@ -11,12 +11,12 @@ pub(crate) struct Conclusion {
     pub fit: Option<Fit>,
     /// Reason why no conclusion is possible.
     pub withheld: Option<Warning>,
-    /// Reason why the conclusion is rough, if it is: the line was fitted to disturbed runs, too.
+    /// Reason why the conclusion is only rough, if it is: the line was fitted to disturbed runs, too.
     pub rough: Option<Warning>,
 }
 
 impl Conclusion {
-    /// Returns the line, if conclusions can be drawn from it.
+    /// Returns the fitted line of run time over delay, if conclusions can be drawn from it.
     pub(crate) fn line(&self) -> Result<&Fit, &Warning> {
         match (&self.fit, &self.withheld) {
             (_, Some(why)) => Err(why),
@@ -28,7 +28,8 @@ impl Conclusion {
         Conclusion { points, fit: None, withheld: Some(why), rough: None }
     }
 
-    /// Returns the slowdown at a delay of one fetch, in ns. A rough slowdown is always returned, because its interval is already wide.
+    /// Returns the slowdown if each fetch is delayed by `delay_ns`. A rough slowdown is always returned, because its interval is already
+    /// wide.
     ///
     /// # Errors
     /// If the slowdown is withheld: the reason.
@@ -71,8 +72,8 @@ impl Survey<'_> {
         self.native().or_else(|why| self.rough_native().filter(|_| why.key == DISTURBED).ok_or(why))
     }
 
-    /// Draws the conclusion from the runs with `local` memory. It uses the undisturbed runs; if these are too few, it uses all runs, and
-    /// the result is rough.
+    /// Draws the conclusion from the runs with `local` memory. It uses the undisturbed runs. If these are too few, it uses all runs, and
+    /// the conclusion is rough.
     pub(crate) fn conclude(&self, local: Bytes) -> Conclusion {
         let runs = self.delayed(local, Whose::Undisturbed);
         let points = self.points(runs.clone());
@@ -115,7 +116,7 @@ impl Survey<'_> {
         Some(Conclusion { points, fit: Some(fit), withheld, rough })
     }
 
-    /// Returns the reason why the runs with `local` memory are not usable, if some had more local memory than that.
+    /// Returns the reason why the runs with `local` memory cannot be used, if some of them had more memory local than that.
     fn not_away(&self, local: Bytes) -> Option<Warning> {
         let is_one = |task| matches!(task, Task::Remote { local_bytes, .. } if local_bytes == local.get());
         let runs = self.kept.all(is_one);
@@ -156,7 +157,7 @@ impl Survey<'_> {
         groups.map(point).collect()
     }
 
-    /// Returns the runs with delays, together with their delays in ns.
+    /// Returns the runs with injected delays, together with their delays in ns.
     fn delayed(&self, local: Bytes, whose: Whose) -> Vec<(f64, Done)> {
         let is_wanted = |task| {
             matches!(task, Task::Remote { local_bytes, delay_ns, .. }
@@ -177,18 +178,18 @@ enum Whose {
     All,
 }
 
-/// Returns the reason why no conclusion may be drawn from a line through the runs, if there is one.
+/// Returns the reason why no conclusion may be drawn from the line fitted to the runs, if there is one.
 fn refusal(fit: &Fit, native_s: f64, runs: &[(f64, Done)]) -> Option<Warning> {
     let (overhead_s, delay_s) = beside_the_waits(runs, fit.waits);
     quality::refusal(fit, native_s, overhead_s, delay_s)
 }
 
-/// Returns the time that the pager takes in addition to the waits of the line, and the delay, both in seconds as means over the runs.
-/// `waits` is the number of waits of the line.
+/// Returns two means over the runs, in seconds: the time that the pager takes in addition to the injected delays, and the delay of a fetch.
+/// `waits` is the number of waits on the critical path, by the fitted line.
 fn beside_the_waits(runs: &[(f64, Done)], waits: f64) -> (f64, f64) {
     let mean = |of: &dyn Fn(&(f64, Done)) -> f64| runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64;
     let lost_s = mean(&|(_, done)| done.overhead_s + done.late_s);
-    // Overhead of fetches that overlap counts once.
+    // The overhead of fetches that overlap counts once.
     let overlap = if waits > 0.0 { mean(&|(_, done)| done.fetches as f64) / waits } else { 1.0 };
     (lost_s / overlap.max(1.0), mean(&|(delay_ns, _)| delay_ns / 1e9))
 }

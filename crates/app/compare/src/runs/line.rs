@@ -2,8 +2,8 @@
 
 use super::task::Task;
 
-/// Number of injected delays, evenly spaced. Two delays define a line, the third shows whether the points are on a line, and the others
-/// show where it bends.
+/// Number of injected delays, evenly spaced. Two delays define a line, the third shows whether run times lie on a line, and the others show
+/// where the line bends.
 pub(crate) const POINTS: usize = 5;
 /// Smallest delay, in multiples of the pager's cost, so that no fetch takes the pager longer than its delay. Of 58,000 fetches at a factor
 /// of 1.25 none did; the rest is a margin for less even machines.
@@ -11,7 +11,7 @@ const SMALLEST: f64 = 1.5;
 /// Lower bound of the largest delay, in multiples of the pager's cost. The farther apart the delays are, the more certain is the slope, but
 /// the longer are the runs.
 pub(crate) const REACH: f64 = 4.0;
-/// Maximum time that injected waits may add to a run, in native run times.
+/// Maximum time that injected delays may add to a run, in native run times.
 const STRETCH: f64 = 2.0;
 /// Number of additional native runs that are made at a time.
 const MORE_NATIVE: u32 = 4;
@@ -33,12 +33,12 @@ pub(crate) struct Delayed {
     pub delays_ns: Vec<f64>,
 }
 
-/// Returns the runs that follow the first native run and the runs without delay, in order.
+/// Returns the runs to be made, in order. The first native run and the runs without delay were made before.
 ///
-/// The order gives the best possible line whenever the time runs out: the ends of all lines come first, then their middles. The speed of
-/// the machine varies over minutes, so native runs are spread over the whole measurement, and a repeated round starts with the largest
-/// delay and ends with the smallest. A repeated round consists of the two ends alone, because they carry four fifths of the information on
-/// the slope. With two rounds, the seven runs take about as long as three delays twice.
+/// The order gives the best possible fitted lines whenever the time runs out: the ends of all lines come first, then their middles. The
+/// speed of the machine varies over minutes, so native runs are spread over the whole measurement, and a repeated round starts with the
+/// largest delay and ends with the smallest. A repeated round consists of the two ends alone, because they carry four fifths of the
+/// information on the slope. With two rounds, the seven runs take about as long as three delays twice.
 pub(crate) fn plan(lines: &[Delayed], others: &[Task], rounds: u32) -> Vec<Task> {
     let native = |nth| vec![Task::Native { nth }];
     let first = [native(2), at(&[0, 4, 2], lines, 1), native(3), at(&[1, 3], lines, 1), others.to_vec()];
@@ -46,8 +46,8 @@ pub(crate) fn plan(lines: &[Delayed], others: &[Task], rounds: u32) -> Vec<Task>
     first.into_iter().chain(again).chain([native(planned_native(rounds))]).flatten().collect()
 }
 
-/// Returns the native runs of the `nth` set, counted from 1, that is made in addition to the planned runs. Additional native runs are
-/// worthwhile because their scatter affects every answer, and they are the shortest runs.
+/// Returns the native runs of the `nth` additional set, counted from 1. Additional native runs are worthwhile because their scatter affects
+/// every answer, and because they are the shortest runs.
 pub(crate) fn more_native(rounds: u32, nth: u32) -> Vec<Task> {
     let before = planned_native(rounds) + (nth - 1) * MORE_NATIVE;
     (1..=MORE_NATIVE).map(|more| Task::Native { nth: before + more }).collect()
@@ -58,7 +58,7 @@ fn planned_native(rounds: u32) -> u32 {
     rounds + 3
 }
 
-/// Returns the `nth` runs at the two ends of each line, with the largest delay multiplied by `times`.
+/// Returns the `nth` runs at the smallest and the largest delay of each fitted line. The largest delay is multiplied by `times`.
 pub(crate) fn farther(lines: &[Delayed], nth: u32, times: f64) -> Vec<Task> {
     let far = |line: &Delayed| {
         let delay_ns = (line.delays_ns[POINTS - 1] * times).round();
@@ -69,7 +69,7 @@ pub(crate) fn farther(lines: &[Delayed], nth: u32, times: f64) -> Vec<Task> {
     tasks
 }
 
-/// Returns the `nth` run at some of the delays of each line.
+/// Returns the `nth` run at some of the delays of each fitted line.
 fn at(points: &[usize], lines: &[Delayed], nth: u32) -> Vec<Task> {
     let each = |n: &usize| {
         let n = *n;

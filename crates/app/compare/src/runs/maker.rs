@@ -15,10 +15,11 @@ pub(crate) trait RunMaker {
     /// Returns the words of the command, for messages.
     fn words(&self) -> Vec<String>;
 
-    /// Returns a text that changes when the program, as far as visible, changes; `None` if it cannot be determined.
+    /// Returns a text by which a later command recognizes the same program; it changes if the program visibly changes. `None` if it cannot
+    /// be determined.
     fn identity(&self) -> Option<String>;
 
-    /// Returns whether a later command reads the same input.
+    /// Returns whether a later command would read the same input.
     fn is_repeatable(&self) -> bool;
 
     /// Returns the load of the machine while no run is in progress.

@@ -61,8 +61,8 @@ impl MeasuredProgram<OwnRuns> {
     }
 }
 
-/// Creates the run folder of a question. Its purpose does not include shares and delays, because questions with other shares and delays may
-/// continue the same runs.
+/// Creates the run folder of a question. The purpose of the folder has neither local shares nor delays, because questions with other shares
+/// and delays may continue the same runs.
 ///
 /// # Errors
 /// If another run is in the way, or the folder cannot be written.

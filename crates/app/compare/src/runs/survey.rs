@@ -1,5 +1,5 @@
-//! Execution of the runs of a measurement. The runs stay within the budget; during each run the machine is checked for other work, and a
-//! disturbed run is repeated.
+//! Execution of the runs of a measurement within the time budget. During each run the machine is checked for other work, and runs that
+//! other work disturbed are repeated.
 
 use super::conclusion::Conclusion;
 use super::kept::Kept;
@@ -47,7 +47,8 @@ struct Log {
 
 /// Predicted time of a run with remote memory and no delay, in native run times. It is used until one such run has been made.
 const UNDELAYED: f64 = 2.0;
-/// Delay of additional runs, in multiples of the largest delay. They are made if the planned runs leave too wide an interval.
+/// Delay of additional runs, as a multiple of the largest planned delay. Additional runs are made if the planned runs leave too wide an
+/// interval.
 const FARTHER: f64 = 3.0;
 /// Maximum number of rounds of additional runs.
 const MOST_MORE: u32 = 8;
@@ -141,8 +142,8 @@ impl<'a> Survey<'a> {
         Ok(waited.is_quiet)
     }
 
-    /// Makes additional runs if the slowdown at a delay is too uncertain to be stated and the budget has time. It always makes native runs.
-    /// If the number of waits in a run is uncertain, too, it also makes one run at the smallest delay and one at [`FARTHER`] times the
+    /// Makes additional runs while the slowdown at a delay is too uncertain to be stated and the budget has time. These are native runs. If
+    /// the number of waits in a run is uncertain, too, they also include one run at the smallest delay and one at [`FARTHER`] times the
     /// largest delay, because the slope is more certain the farther apart the delays are. Without a budget, only the planned runs are made.
     pub(crate) fn make_surer(&self, locals: &[Bytes], delay_ns: f64) -> Result<(), Error> {
         let has_time =
@@ -236,8 +237,8 @@ impl<'a> Survey<'a> {
         Bytes::new(self.kept.footprint_bytes())
     }
 
-    /// Returns the median native run time, which is that of disturbed runs if there are no others. It serves for plans, and as the pace of
-    /// replays.
+    /// Returns the median native run time, which is that of disturbed runs if there are no others. It is used for predictions, and as the
+    /// speed of replays.
     pub(crate) fn pace_s(&self) -> f64 {
         let all = || with_median(self.kept.all(is_native).iter().map(|done| done.wall_s).collect()).median_s;
         self.known().native_s.unwrap_or_else(all)
@@ -346,7 +347,7 @@ impl<'a> Survey<'a> {
     }
 }
 
-/// Additional runs that may make the slowdown certain enough to be stated.
+/// Kind of additional runs that may make the slowdown certain enough to be stated.
 #[derive(Debug, PartialEq, Eq)]
 enum More {
     Native,
@@ -354,13 +355,13 @@ enum More {
     Delayed,
 }
 
-/// Returns the kind of runs that a conclusion lacks to state the slowdown at a delay. `None` if the slowdown is certain, or if additional
-/// runs would not help.
+/// Returns the kind of additional runs that may make the slowdown at a delay certain enough. `None` if the slowdown is already certain, or
+/// if additional runs would not help.
 fn more(conclusion: &Conclusion, delay_ns: f64) -> Option<More> {
     let fit = conclusion.fit.as_ref()?;
     match &conclusion.withheld {
         Some(why) => (why.key == quality::INTERCEPT).then_some(More::Delayed),
-        // A rough conclusion scatters because of other work, so additional runs during that work would not help.
+        // The runs of a rough conclusion scatter because of other work, so additional runs during that work would not help.
         None if conclusion.rough.is_some() || quality::slowdown(fit, delay_ns).is_ok() => None,
         None if quality::added_s(fit, delay_ns).is_ok() => Some(More::Native),
         None => Some(More::Delayed),

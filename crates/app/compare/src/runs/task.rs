@@ -1,4 +1,4 @@
-//! Runs of one program: the parameters and the results of each run.
+//! Parameters and results of each run of a program.
 
 use serde::{Deserialize, Serialize};
 use unrack_record::Runs;
@@ -24,7 +24,7 @@ pub(crate) struct Done {
     pub fetches: u64,
     pub write_backs: u64,
     pub threads: u64,
-    /// Time of the pager for faults that a memory blade would not cause, in seconds, summed over all threads.
+    /// Time that the pager spends on faults that a memory blade would not cause, in seconds, summed over all threads.
     pub overhead_s: f64,
     /// Time by which fetches took longer than their delay, in seconds, summed over all threads.
     pub late_s: f64,
@@ -40,7 +40,7 @@ pub(crate) struct Done {
 pub(crate) struct PagerCost {
     /// Time of a fetch as the program measures it, without an injected delay.
     pub floor_ns: f64,
-    /// Part of `floor_ns` that the pager does not include in its own measurement.
+    /// Part of `floor_ns` that is missing in the times that the pager measures itself.
     pub unseen_ns: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Answer to the question about swap: the predicted and the measured run time.
+//! Answer of the check by the kernel's swap: the predicted and the measured run time.
 
 use super::cost::{FaultCost, Touches};
 use super::question::SwapQuestion;
@@ -9,7 +9,8 @@ use unrack_paging::quality;
 use unrack_record::{Disturbance, Fit, Machine, Runs, Warning};
 use unrack_units::Bytes;
 
-/// Largest part of a run under swap that may be waits for files. With a larger part, the run cannot be compared with the prediction.
+/// Largest part of a run under swap that may be spent in waits for files. With a larger part, the run cannot be compared with the
+/// prediction.
 const THROTTLED: f64 = 0.05;
 
 /// Contents of `swap.json`.
@@ -33,7 +34,7 @@ pub struct SwapAnswer {
     pub predicted: Option<Predicted>,
     /// Predicted run time divided by the measured one, minus 1.
     pub error: Option<f64>,
-    /// The value of `error` if the kernel had swapped in as many pages as Unrack's pager fetched.
+    /// Value that `error` would have if the kernel had swapped in as many pages as Unrack's pager fetched.
     pub error_at_equal_faults: Option<f64>,
     /// Reason why there is no error.
     pub withheld: Option<Warning>,
@@ -52,7 +53,7 @@ pub struct Swapped {
     pub peak_local_bytes: u64,
     /// Peak of page cache and kernel memory, which are not part of `peak_local_bytes`.
     pub peak_other_bytes: u64,
-    /// Memory by which the limit was raised because the program could not continue.
+    /// Memory by which the limit was raised, because the program could not continue within it.
     pub relief_bytes: u64,
     /// Time for which threads waited until changed pages of files were written, in seconds.
     pub throttled_s: f64,
@@ -64,15 +65,16 @@ pub struct Swapped {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Predicted {
     pub run_s: f64,
-    /// Interval of the run time. It combines the intervals of the line and of the cost of a fault with the range of the native runs.
+    /// Interval of the run time. It combines the intervals of the fitted line and of the cost of a fault with the range of the native runs.
     pub run_ci95_s: [f64; 2],
-    /// Mean number of faults in flight at the same time: fetches divided by the waits of the line.
+    /// Mean number of faults in flight at the same time: fetches divided by the waits of the fitted line.
     pub overlap: f64,
     /// Cost of a fault at this overlap, in ns.
     pub fault_ns: f64,
     /// Part of `run_s` in which threads wait for faults.
     pub faults_s: f64,
-    /// Part of `run_s` in which pages are swapped out for new pages. A memory blade would take them in the background.
+    /// Part of `run_s` in which pages are swapped out to make room for new pages. A memory blade would receive such pages in the
+    /// background.
     pub outs_s: f64,
 }
 
@@ -102,7 +104,7 @@ impl SwapAnswer {
             .ok()
             .and_then(|swap| throttled(&swapped, swap.median_s).or(not_away(&swapped, local)));
         let fetches = survey.kept.get(undelayed(local)).map_or(0, |done| done.fetches);
-        // A rough line is too uncertain for judging a prediction.
+        // A rough fitted line is too uncertain to judge a prediction.
         let line = conclusion.rough.as_ref().map_or_else(|| conclusion.line(), Err);
         let predicted = match (&native, line) {
             (Ok(native), Ok(fit)) => predict(fit, native, fetches, &swapped, &cost),

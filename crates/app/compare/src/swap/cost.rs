@@ -17,7 +17,7 @@ use unrack_units::Bytes;
 
 /// Hidden subcommand of `unrack` that touches pages.
 pub const SWAP_TOUCH_VERB: &str = "__touch-swap";
-/// Number of touched pages, and the part of that memory that is local, which is so small that most touches are faults.
+/// Number of touched pages. `LOCAL` is the part of their memory that is local, so small that most touches are faults.
 const PAGES: usize = 32 << 10;
 const LOCAL: Bytes = Bytes::new((PAGES as u64 * unrack_basis::PAGE as u64) / 4);
 /// Number of touched pages if swap is on a disk, which takes a hundred times as long.
@@ -68,8 +68,7 @@ impl FaultCost {
     }
 }
 
-/// Measures the cost of swapping, with contents of the program's pages: for one thread, and if the program has more threads, for that
-/// number of threads.
+/// Measures the cost of swapping pages with the contents `contents`: for one thread, and for `threads` threads if these are more.
 pub(super) fn measure(
     swap: &KernelSwap,
     device: &SwapDevice,

@@ -42,8 +42,8 @@ pub struct SwapQuestion {
     pub replace: bool,
 }
 
-/// Lower bound of the largest delay, in multiples of the pager's cost. It is twice that of a comparison, because this question judges the
-/// slope.
+/// Lower bound of the largest delay, in multiples of the pager's cost. It is twice that of a comparison, because the slope of the fitted
+/// line is what this question checks.
 const REACH: f64 = 8.0;
 
 impl SwapQuestion {
@@ -74,7 +74,7 @@ impl SwapQuestion {
     ) -> Result<SwapAnswer, Error> {
         let kept = kept_of(&program.maker, folder, steps);
         let runner = Runner { maker: &program.maker, folder, rate: FREE_LINK, seed: SEED };
-        // An incapable machine is reported before any long run.
+        // If the machine lacks something, that is reported before any long run.
         let swap = KernelSwap::open(&self.device, self.room(), undo)?;
         let mut survey = Survey::begin(&runner, &kept, &program.budget, steps, self.repeat)?;
         survey.reach = REACH;

@@ -79,7 +79,7 @@ impl UnderSwap {
     }
 }
 
-/// Returns a program that runs `job` in the control group of the swap.
+/// Returns a program that runs `job` in the control group whose memory is limited.
 fn in_group(swap: &KernelSwap, job: &CheckedProgram) -> Result<CheckedProgram, Error> {
     let words: Vec<OsString> = swap.command(job.command());
     let mut inside = CheckedProgram::prepare(&words)?;
