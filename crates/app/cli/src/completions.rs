@@ -1,4 +1,5 @@
-//! `unrack completions`: scripts with which shells complete command lines of `unrack`, and the candidates for option values.
+//! `unrack completions`: scripts with which a shell completes command lines of `unrack`. This module also computes the candidates for
+//! option values.
 //!
 //! A script runs the command itself (`COMPLETE=SHELL unrack -- ...`). Therefore fabrics, studies and keys of scenarios are those of this
 //! build, including registered ones.

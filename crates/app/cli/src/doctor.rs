@@ -1,4 +1,4 @@
-//! `unrack doctor`: which subcommands can run on this machine, and what is missing for the others.
+//! `unrack doctor`: checks which subcommands can run on this machine, and what is missing for the others.
 
 use crate::failure::{Failure, say};
 use crate::{docs, rack, sockets, stdout, sweep};
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Result of a check. `Ok`: the subcommand can run, with an optional note on how it would run. `Err`: what is missing.
+/// Result of the check of a subcommand. `Ok`: it can run; an optional note describes how it would run. `Err`: the missing requirement.
 type Checked = Result<Option<&'static str>, String>;
 
 /// A subcommand, or one way to use it, and the check of its requirements.

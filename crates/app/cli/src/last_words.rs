@@ -58,8 +58,8 @@ pub(crate) fn install() {
 /// Handler for the limit of file sizes. It does nothing, so that the write fails with `EFBIG` and is reported like other failed writes.
 extern "C" fn went_on(_: libc::c_int) {}
 
-/// Handler for aborts. If an allocation was refused, it reports that and ends the process. Otherwise it returns, and the process is
-/// aborted.
+/// Handler for aborts. If an allocation was refused, it reports the refusal and ends the process. Otherwise it returns, so that the process
+/// is aborted.
 extern "C" fn aborted(_: libc::c_int) {
     let bytes = REFUSED.load(Relaxed);
     if bytes == 0 {

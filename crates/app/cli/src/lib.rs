@@ -199,7 +199,8 @@ fn begin(verb: &Verb) -> Result<Begun, Failure> {
             Ok(Begun::default())
         }
         Verb::Swap(_) => {
-            // The shell is started before the guard, because the guard later ends all of its children except those that existed before it.
+            // The shell that undoes changes is started before the guard, because the guard later ends all of its children except those that
+            // existed before it.
             let undo = Undo::stand_by()?;
             unrack_paging::stand_guard()?;
             Ok(Begun { seat: None, undo: Some(undo) })

@@ -5,7 +5,8 @@ use clap::Parser;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use std::ffi::{OsStr, OsString};
 
-/// Suggests the intended command. `None` if the arguments would be invalid even with `--` in front of the word that `error` is about.
+/// Suggests the intended command, if the arguments become valid when `--` is put in front of the word that `error` is about. Otherwise
+/// returns `None`.
 pub(crate) fn missing(error: &Error, arguments: &[OsString]) -> Option<Failure> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
     if error.kind() != ErrorKind::UnknownArgument || word.starts_with('-') {

@@ -32,7 +32,7 @@ fn coloured(text: &str) -> String {
     text.split_inclusive('\n').map(line).collect()
 }
 
-/// Prints `text` verbatim. If the reader has closed the pipe, that is not an error, because the reader needs no more output.
+/// Prints `text` verbatim. A closed pipe is not an error, because its reader needs no more output.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -14,7 +14,8 @@ pub(crate) enum Class {
     Lacking,
 }
 
-/// Returns an exception of this class. If the text mentions the option `--replace` of the command, it is changed to the Python argument.
+/// Returns an exception of this class. If the text advises the option `--replace` of the command, the text is changed to advise the Python
+/// argument.
 pub(crate) fn raised(class: Class, text: &str) -> PyErr {
     let text = text.replace("give --replace", "give replace=True");
     let name = match class {

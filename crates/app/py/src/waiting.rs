@@ -50,13 +50,13 @@ impl Gauge {
     /// Unwinds if the work must stop. A thread that is already unwinding is left alone, because a second unwinding would abort the process.
     pub(crate) fn check(&self) {
         if self.stops.load(Ordering::Relaxed) && !std::thread::panicking() {
-            // Unwinding this way skips the panic hook, because this is no error.
+            // `resume_unwind` does not call the panic hook, because stopping is no error.
             resume_unwind(Box::new(Stopped));
         }
     }
 }
 
-/// Number of pieces of work that are being stopped. Panics of their other threads are expected and not reported.
+/// Number of pieces of work that are being stopped. Panics of their threads are expected, so they are not reported.
 static STOPPING: AtomicU32 = AtomicU32::new(0);
 
 /// Installs a panic hook that does not report panics while some work is being stopped.

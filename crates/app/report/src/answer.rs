@@ -32,7 +32,7 @@ pub(crate) fn comparison(c: &Comparison) -> String {
 fn loss_on(fabric: &FabricResult) -> Option<String> {
     let (slowdown, [_, most]) = (fabric.slowdown?, fabric.slowdown_ci95?);
     let text = format!("{} on {}", loss(slowdown), fabric.fabric);
-    // The upper end of the interval is stated only if the loss there is more than twice the estimate.
+    // The upper end of the interval is stated only if the loss at that end is more than twice the estimated loss.
     Some(match most - 1.0 > (2.0 * (slowdown - 1.0)).max(LITTLE) {
         true => format!("{text} (at most {})", loss(most)),
         false => text,
@@ -85,7 +85,7 @@ pub(crate) fn is_rough(map: &SlowdownMap) -> bool {
     map.locals.iter().any(|local| local.rough.is_some())
 }
 
-/// Returns the indices of the latency and the bandwidth that the answer is about: those nearest to the values at which DDC §3 holds them.
+/// Returns the indices of the latency and the bandwidth that the answer is about. They are nearest to the values that DDC §3 holds fixed.
 pub(crate) fn reference(map: &SlowdownMap) -> (usize, usize) {
     let latency = nearest(map.latencies_ns.iter().copied(), 5_000.0);
     (latency, nearest(map.bandwidths_bps.iter().map(|bps| *bps as f64), 40e9))
@@ -113,7 +113,7 @@ pub(crate) fn fit(fit: &Fit) -> String {
     )
 }
 
-/// Describes the line of a comparison, or the reason why there is none.
+/// Describes the fitted line of a comparison, or states the reason why there is none.
 pub(crate) fn line(injection: &Injection) -> String {
     match (&injection.fit, &injection.withheld) {
         (Some(line), _) => fit(line),

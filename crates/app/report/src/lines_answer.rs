@@ -97,7 +97,7 @@ pub(crate) fn counts(lines: &LinesResult) -> String {
     )
 }
 
-/// Describes the lines read from memory and written back. Misses are the loads and stores that memory served.
+/// Describes the cache lines read from memory and written back to it. Misses are the loads and stores that memory served.
 pub(crate) fn memory(counts: &LineCounts) -> String {
     let misses =
         counts.served.iter().find(|served| served.level == "memory").map_or(0, |served| served.accesses);
@@ -113,8 +113,8 @@ pub(crate) fn memory(counts: &LineCounts) -> String {
 /// Number of rows of the table of threads. The other threads are only in the JSON.
 const THREADS: usize = 10;
 
-/// Returns the rows of the table of threads, if there are several threads. A row has name, instructions, misses, windows, time with all
-/// memory near, and the slowdown at the middle and at the greatest latency.
+/// Returns the rows of the table of threads, if there are several threads. A row has name, instructions, misses, recorded windows, time
+/// with all memory near, and the slowdown at the middle and at the greatest latency.
 pub(crate) fn threads(lines: &LinesResult) -> Vec<[String; 7]> {
     let row = |thread: &ThreadSlowdown| {
         let at = |point: usize| {
@@ -144,7 +144,7 @@ pub(crate) fn thread_latencies(lines: &LinesResult) -> [String; 2] {
     [at(lines.curve.len() / 2), at(lines.curve.len().saturating_sub(1))]
 }
 
-/// Returns, for each level, its name, its accesses, and its accesses per thousand instructions.
+/// Returns, for each level of the memory hierarchy, its name, its accesses, and its accesses per thousand instructions.
 pub(crate) fn served(counts: &LineCounts) -> Vec<[String; 3]> {
     let thousands = counts.instructions as f64 / 1e3;
     let row = |served: &unrack_record::ServedCount| {

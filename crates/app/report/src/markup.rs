@@ -79,7 +79,7 @@ impl Markup {
     }
 }
 
-/// Escapes text for an element or a quoted attribute. Characters that XML does not allow are replaced by the replacement character.
+/// Escapes text for an element or a quoted attribute. The replacement character takes the place of characters that XML does not allow.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

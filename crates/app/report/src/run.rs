@@ -32,7 +32,7 @@ pub enum RunResult {
 pub struct LinesRun {
     pub summary: LinesSummary,
     pub heat: Option<(line_heat::Meta, Vec<line_heat::Row>)>,
-    /// Comparison of the same program by pages, if it was requested, too.
+    /// Comparison of the same program by page faults, if that was requested, too.
     pub pages: Option<ComparedRun>,
 }
 

@@ -16,7 +16,8 @@ pub(crate) struct Differing {
     pub values: Vec<Option<String>>,
 }
 
-/// Keys whose value determines which other keys their table has. If such a value changes, the whole table counts as one difference.
+/// Keys whose value determines which other keys their table has. Therefore, if such a value changes, the whole table counts as one
+/// difference.
 const CHOICES: [&str; 2] = ["kind", "protocol"];
 
 /// Returns the settings of a run with this manifest. `None` if the manifest has no readable scenario.

@@ -107,7 +107,7 @@ pub(crate) fn command_line(command: &[String]) -> String {
     command.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// Programs that run a script, whose first argument is therefore the program that people mean.
+/// Interpreters. Their first argument is a script, which is the program that people mean.
 const INTERPRETERS: [&str; 9] = ["python", "sh", "bash", "dash", "perl", "ruby", "node", "julia", "Rscript"];
 
 /// Returns the file name of the program without its folders. If the program is an interpreter, returns the file name of the script.

@@ -109,7 +109,7 @@ impl Operand {
         })
     }
 
-    /// Returns the factors that convert both sides to one unit. A number without a unit is in the unit of the other side.
+    /// Returns the factors that convert both sides of a comparison to one unit. A number without a unit is in the unit of the other side.
     pub(super) fn scales(left: &Operand, right: &Operand) -> Result<[f64; 2], String> {
         if left.path().is_none() && right.path().is_none() {
             return Err(format!(
@@ -150,7 +150,7 @@ impl Path {
         })
     }
 
-    /// Returns the unit of the value, from the last key that ends with a unit: `completion_ns.p99` is in nanoseconds.
+    /// Returns the unit of a value from the last key that ends with a unit: for example, `completion_ns.p99` is in nanoseconds.
     fn unit(&self) -> Option<Unit> {
         let of_key = |key: &String| {
             let mut words = key.rsplit('_');

@@ -17,7 +17,7 @@ pub(crate) enum Shape {
     /// A text or a boolean.
     NoNumber,
     Fields(BTreeMap<String, Shape>),
-    /// The same shape under each name or number. If a list is given, only its names exist.
+    /// A list or map whose elements all have the same shape. If names are given, only these elements exist.
     Each(Box<Shape>, Option<Vec<String>>),
     /// Unknown: any value is possible.
     Open,
@@ -72,7 +72,7 @@ impl Shape {
         }
     }
 
-    /// Returns the shape at `key`. If there is none, the error is a hint at a similar key.
+    /// Returns the shape of the value at `key`. If there is no such key, the error is a hint at a similar key.
     fn below(&self, key: &str) -> Result<&Shape, String> {
         match self {
             Shape::Open => Ok(self),

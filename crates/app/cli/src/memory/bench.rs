@@ -219,7 +219,7 @@ impl Client {
         }
     }
 
-    /// Reads at least this number of pages in one way, rounded up to whole requests.
+    /// Reads at least `pages` pages in one way, rounded up to whole requests, and returns the latency and the rate.
     fn measure(&mut self, way: Way, together: u16, pages: u64) -> Result<WayResult, String> {
         let (count, most, least) = way.shape(together);
         let requests = pages.div_ceil(u64::from(count));
@@ -271,10 +271,11 @@ fn said(why: io::Error) -> String {
     }
 }
 
-/// Returns the first page of a request: for single pages in a random-like order, for several pages in aligned groups.
+/// Returns the first page of a request. Single pages follow each other in a scattered order; requests of several pages are for aligned
+/// groups of pages.
 fn place(request: u64, count: u16) -> u32 {
     let places = u64::from(HELD / u32::from(count));
-    // Multiplication by an odd factor visits each place exactly once if the number of places is a power of two; otherwise it spreads the
+    // Multiplication by an odd factor reaches each place exactly once if the number of places is a power of two. Otherwise it spreads the
     // places.
     let place = request.wrapping_mul(0x9e37_79b9) % places;
     place as u32 * u32::from(count)

@@ -32,7 +32,7 @@ pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
     let start = Instant::now();
     loop {
         match pool.declare_ended(args.host, args.force) {
-            // A host that was switched off just now has written its last heartbeat shortly before, so it still counts as running.
+            // A host that was switched off just now wrote its last heartbeat shortly before, so the manager may still count it as running.
             Err(Error::Denied(Denied::HostRuns(_))) if start.elapsed() < JUST_NOW => {
                 std::thread::sleep(JUST_NOW / 10);
             }

@@ -106,7 +106,7 @@ fn leave_behind(seat: &Seat, among: &Among, folder: &Path) -> Result<(), Failure
 
 const READY: &str = "ready\n";
 
-/// Serves the rack in this process, until the rack is taken down.
+/// Serves the rack's nodes in this process, until the rack is taken down.
 pub(super) fn serve(among: &Among, folder: &Path) -> Result<(), Failure> {
     let seat = find(folder)?;
     let plan = load(&seat.scenario(), &[])?.plan;

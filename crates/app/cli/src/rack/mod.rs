@@ -308,7 +308,7 @@ fn exec(
 ) -> Result<ExitCode, Failure> {
     let multipath = if tcp { None } else { Some(library().map_err(Failure::Lacking)?) };
     let references = if sockets { Some(crate::sockets::library().map_err(Failure::Lacking)?) } else { None };
-    // The order matters, because the `connect` of each library calls that of the next one.
+    // `LD_PRELOAD` order: the `connect` of the first library calls that of the next one.
     let preloads: Vec<&Path> = references.iter().chain(&multipath).map(PathBuf::as_path).collect();
     let mut command = rack.enter(host, &preloads, program)?;
     if !sockets {

@@ -1,4 +1,4 @@
-//! `unrack rack run`: sends a scenario's flows through a rack that is up, and reports the figures of a simulation.
+//! `unrack rack run`: sends a scenario's flows through a rack that is up, and reports the same figures as a simulation.
 
 use super::Place;
 use super::direct::{self, Loaded};

@@ -10,8 +10,8 @@ use unrack_compare::{BorrowAnswer, BorrowQuestion};
 /// Exit status if the process ended and its exit status is unknown.
 const FAILED: u8 = 1;
 
-/// Runs `unrack run --pid`. The exit status is 0 if all memory was returned; otherwise the process ended before, and the exit status is
-/// that of the process.
+/// Runs `unrack run --pid`. The exit status is 0 if all memory was returned to the process. If the process ended before that, the exit
+/// status is that of the process.
 pub(super) fn main(question: &BorrowQuestion, json: Option<&Target>) -> Result<ExitCode, Failure> {
     let answer = question.ask(asking(&SaidSteps))?;
     say(&ending(&answer));

@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 /// Output target. Symbolic links are followed, so that the target of a link is replaced and not the link.
 pub(super) enum Target {
     File(PathBuf),
-    /// Stream that is opened before the program starts, because the program then uses standard output alone.
+    /// A device or a pipe. It is opened before the program starts, because standard output then belongs to the program.
     Stream(PathBuf, File),
 }
 
 impl Target {
-    /// Verifies that the target can be written, before an hour of work can be lost.
+    /// Verifies before the run that the target can be written, so that an hour of work cannot be lost.
     pub(super) fn check(path: &Path) -> Result<Target, Failure> {
         let refuse = |why: &dyn std::fmt::Display| Failure::Usage(format!("{}: {why}", path.display()));
         match path.metadata() {

@@ -3,7 +3,7 @@
 use unrack_compare::{RunAnswer, size_text};
 use unrack_paging::{NOT_AWAY, Tally};
 
-/// Returns the lines. A warning that the run did not do what was requested comes first, other warnings come last.
+/// Returns the lines. If the run did not do what was requested, the warning about that comes first; other warnings come last.
 pub(super) fn lines(answer: &RunAnswer) -> Vec<String> {
     let (first, last): (Vec<_>, Vec<_>) = answer.warnings.iter().partition(|warning| warning.key == NOT_AWAY);
     let first = first.into_iter().map(|warning| format!("WARNING: {}", warning.text));

@@ -114,7 +114,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
 }
 
 impl Args {
-    /// Creates the folder for results, if one is given, before an hour of work can be lost.
+    /// Creates the folder for results, if one is given. This is done before the run, so that an hour of work cannot be lost.
     fn folder(&self, scenario: &ValidScenario) -> Result<Option<RunFolder>, Failure> {
         let Some(out) = &self.out else { return Ok(None) };
         let purpose = folder::of_scenario("sim", &self.scenario, &self.set, scenario)?;

@@ -54,7 +54,7 @@ impl Place {
 }
 
 impl Serving {
-    /// Starts a broker, unless one already serves at the socket. `hosts` share memory, although they have separate networks.
+    /// Starts a broker, unless one already serves at the socket. `hosts` are those that share memory although they have separate networks.
     pub(super) fn start(place: &Place, hosts: &[SharingHost]) -> Result<Serving, Failure> {
         let path = place.path()?;
         if Broker::serves(&path) {
@@ -89,7 +89,7 @@ fn pool(place: &Place, path: &std::path::Path) -> Result<(Client, Option<Manager
     if let Some(pool) = &place.pool {
         return Ok((Client::connect_as(pool, "sockets")?, None));
     }
-    // Of a connection's area, only the part that its rings have used takes memory, which is usually a tenth.
+    // Only the part of a connection's area that its rings have used takes memory, which is usually a tenth.
     let capacity = place.capacity.unwrap_or_else(unrack_pool::manager::half_of_memory);
     let mut options = Options::new(path.with_extension("pool"), capacity);
     options.per_client = Some("100%".parse().expect("a share"));

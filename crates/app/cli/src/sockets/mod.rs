@@ -90,8 +90,8 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(status as u8))
 }
 
-/// Runs a command on a host of a rack. Its connections with `hosts` pass bytes by reference. The broker's socket is in `folder`; if no
-/// broker serves there, this process becomes the broker. Returns the command's exit status.
+/// Runs a command on a host of a rack; its connections with `hosts` pass bytes by reference. The broker's socket is in `folder`. If no
+/// broker serves there, this process becomes the broker. Returns the exit status of the command.
 pub(crate) fn run_in_rack(
     folder: &Path,
     hosts: &[SharingHost],

@@ -1,4 +1,4 @@
-//! Runs of a study's programs. A separate command measures each program; its run folder and its answer are stored.
+//! Runs of a study's programs. A separate command measures each program; the study stores its run folder and its answer.
 
 use crate::failure::{Failure, say};
 use serde::{Deserialize, Serialize};
@@ -70,7 +70,8 @@ fn is_answered(measure: Measurement, answer: &Value) -> bool {
     answer.pointer(field).is_some_and(Value::is_number)
 }
 
-/// Measures one program, and returns the answer of the command. The inputs are small, unless `UNRACK_TEST_SCALE` is `full`.
+/// Measures one program, and returns the answer of the measuring command. The program's input is small, unless the environment variable
+/// `UNRACK_TEST_SCALE` is `full`.
 fn one(program: &StudyProgram, out: &Path) -> Result<Value, Failure> {
     let here = std::env::current_exe()
         .map_err(|why| Failure::Failed(format!("cannot find this executable: {why}")))?;
@@ -119,7 +120,7 @@ fn one(program: &StudyProgram, out: &Path) -> Result<Value, Failure> {
             "the programs of this study cannot be run here (above): {}",
             program.name
         ))),
-        // A status above 128 means that a signal ended the command. The sender of the signal wants the study to end, too.
+        // A status of 128 or more means that a signal ended the command. The sender of the signal wants the study to end, too.
         Some(128..) | None => Err(Failure::Failed(format!("{} was ended: {}", program.name, output.status))),
         Some(_) => {
             Ok(withheld("failed", format!("{} could not be measured: {}", program.name, output.status)))

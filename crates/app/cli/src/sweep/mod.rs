@@ -165,7 +165,7 @@ impl GridArgs {
         )?)
     }
 
-    /// Returns the file that describes a part. It has all that the folder of the whole sweep needs in addition to the results.
+    /// Returns the description of a part of a sweep. It has all that the folder of the whole sweep needs in addition to the results.
     fn part_file(&self, source: &ScenarioSource, points: &Points) -> Result<PartFile, Failure> {
         let (first, _) = source.origin.load(&points.all[0].set)?;
         Ok(PartFile {

@@ -68,7 +68,8 @@ impl FaultCost {
     }
 }
 
-/// Measures the cost of swapping pages with the contents `contents`: for one thread, and for `threads` threads if these are more.
+/// Measures the cost of swapping pages that have contents of the program's pages. It is measured for one thread, and also for `threads`
+/// threads if the program has more than one.
 pub(super) fn measure(
     swap: &KernelSwap,
     device: &SwapDevice,

@@ -1,5 +1,5 @@
-//! Values that a picture shows, apart from their positions. They are collected while the picture is drawn, so that the drawing and the
-//! Vega-Lite specification made from them (`vega`) show the same values.
+//! Values that a picture shows, without their positions. They are collected while the picture is drawn, so that the drawing and the
+//! Vega-Lite specification made from the values (`vega`) agree.
 
 /// Values of a picture, and its axes.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,7 +4,7 @@ use super::{ChartData, style, vega};
 use crate::markup::{Attributes, Markup, Px};
 use crate::words::shortened;
 
-/// Widths of a figure on a desktop and, below, on a telephone, in pixels of the page.
+/// Width of a figure on a desktop, in pixels of the page. `NARROW` is the width on a telephone.
 pub(crate) const WIDE: f64 = 720.0;
 const NARROW: f64 = 380.0;
 /// Maximum number of characters of a job's name in a title.
@@ -55,7 +55,7 @@ impl Picture {
         Picture { title: format!("{}: {first}{}", shortened(job, LONGEST_JOB), title.as_str()), ..self }
     }
 
-    /// Writes the drawings in both widths, of which the page's style shows one.
+    /// Writes the drawings in both widths. The page's style sheet then shows only one of them.
     pub(crate) fn inline(&self, m: &mut Markup) {
         self.svg(m, &self.wide, "wide");
         self.svg(m, &self.narrow, "narrow");

@@ -3,7 +3,7 @@
 use super::text_width;
 use crate::words::shortened;
 
-/// Heights of a label's box above its baseline and, below, under its baseline, in pixels, for text of 12 px.
+/// Height of a label's box above its baseline, in pixels, for text of 12 px. `BELOW` is its height under the baseline.
 const ABOVE: f64 = 11.5;
 const BELOW: f64 = 3.0;
 

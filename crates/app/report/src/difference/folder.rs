@@ -99,7 +99,7 @@ impl Folder {
         serde_json::from_value(self.result.clone()).map(Some).map_err(unexpected)
     }
 
-    /// Returns the build that made the run. For a run that measured the machine, it also returns the machine.
+    /// Returns the build that made the run. If the machine's speed affects the results, it also returns the machine.
     pub(super) fn provenance(&self) -> Settings {
         let mut provenance = Settings::new();
         add_texts(&mut provenance, "", &self.manifest.build);
@@ -110,7 +110,7 @@ impl Folder {
     }
 }
 
-/// Returns the names of the fabrics of a comparison by pages or by lines; `None` for another result.
+/// Returns the names of the fabrics of a comparison, by page faults or by loads and stores; `None` for another result.
 fn fabrics(result: &Value) -> Option<String> {
     let fabrics = result.get("fabrics").or_else(|| result.get("lines")?.get("fabrics"))?.as_array()?;
     let names: Vec<&str> = fabrics.iter().filter_map(|fabric| fabric["fabric"].as_str()).collect();

@@ -25,7 +25,7 @@ pub struct Difference {
     pub b: DifferenceSide,
     /// Settings that differ. They are keys of the scenario; for runs of a program they also include its command and local share.
     pub scenario: Vec<DifferentText>,
-    /// Differences between the builds that made the runs, and between the machines if the runs measured them.
+    /// Differences between the builds that made the runs. If the machine's speed affects the results, the machines are compared, too.
     pub build: Vec<DifferentText>,
     /// Numbers that differ.
     pub results: Vec<DifferentResult>,

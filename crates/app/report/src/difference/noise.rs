@@ -12,7 +12,7 @@ pub enum Noise {
     /// More than chance: the 95 % confidence interval of the difference excludes 0, or the intervals of the two values do not overlap.
     More,
     Within,
-    /// Unknown, because there is only one run on each side and therefore no spread.
+    /// Unknown, because the spread of the values is unknown: there is only one run on each side.
     Unknown,
 }
 

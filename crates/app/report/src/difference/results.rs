@@ -30,9 +30,9 @@ impl DifferentResult {
     }
 }
 
-/// Keys that describe the run and its machine, and are therefore not compared as results.
+/// Keys that describe the run and its machine. They are not results, so they are not compared.
 const NO_RESULTS: [&str; 6] = ["disturbance", "machine", "machine_times", "nodes", "seed", "version"];
-/// Suffix of a key that has the 95 % confidence interval of another value. The rest of the key is that of the value.
+/// Suffix of a key that has a 95 % confidence interval. Without the suffix, it is the key of the value.
 const INTERVAL: &str = "_ci95";
 /// Keys that identify elements of a list.
 const NAMES: [&str; 3] = ["fabric", "local", "name"];

@@ -11,7 +11,7 @@ const STEPS: [f64; style::HEAT - 1] = [1.01, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0];
 /// Largest slowdown that DDC §3 allows.
 const ALLOWED: f64 = 1.05;
 const CELL_HEIGHT: f64 = 28.0;
-/// Minimum widths of cells that show a slowdown with three decimals and, below, with two.
+/// Minimum width of a cell that shows a slowdown with three decimals. `TWO_DECIMALS` is the width for two.
 const THREE_DECIMALS: f64 = 46.0;
 const TWO_DECIMALS: f64 = 30.0;
 /// Maximum number of panels side by side.
@@ -48,7 +48,7 @@ pub fn heat_of_programs(id: &str, title: &str, programs: &[(&str, &SlowdownMap)]
     picture(id, title, &surfaces, TWO_DECIMALS)
 }
 
-/// Draws panels side by side if their cells are then at least `narrowest` wide.
+/// Draws the panels. They are side by side if their cells are then at least `narrowest` wide.
 fn picture(id: &str, title: &str, surfaces: &[Surface], narrowest: f64) -> Picture {
     let description = surfaces.iter().map(described).collect::<Vec<_>>().join(" ");
     Picture::new(id, title, &description, |width| drawing(surfaces, width, narrowest))
@@ -221,7 +221,7 @@ impl Panel<'_> {
         (self.left + latency as f64 * self.cell.0, self.top + row as f64 * self.cell.1)
     }
 
-    /// Returns the path along the edges between cells within the allowed loss and cells beyond it.
+    /// Returns the path along the edges between cells whose loss is allowed and cells whose loss is larger.
     fn boundary(&self, slowdown: &[Vec<f64>]) -> String {
         let within = |latency: usize, bandwidth: usize| slowdown[latency][bandwidth] <= ALLOWED;
         let (columns, rows) = (self.map.latencies_ns.len(), self.map.bandwidths_bps.len());

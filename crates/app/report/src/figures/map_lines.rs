@@ -50,8 +50,8 @@ fn against_local(map: &SlowdownMap) -> Option<Picture> {
 /// Slowdown of a cell, and its interval if it is known.
 type Cell = (f64, Option<[f64; 2]>);
 
-/// Returns a line for each local share. Its points have the indices below `length`; `place` turns an index into x and the indices of a
-/// cell.
+/// Returns a line for each local share. The points of a line have the indices below `length`; `place` returns the x of an index, and the
+/// indices of its cell.
 fn per_local(
     map: &SlowdownMap,
     length: usize,

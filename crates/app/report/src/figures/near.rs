@@ -10,11 +10,11 @@ use crate::words::{nanoseconds, percent, ratio};
 
 /// Vertical distance between two labels, in pixels.
 const LINE: f64 = 16.0;
-/// Name of the vertical line at the time that the transmission of a page alone takes.
+/// Name of the vertical line at the transmission time of a page.
 const BITS: &str = "the bits of a page";
 
-/// Draws the fitted line at the fetch times of the fabrics, which are too short to be visible in the figure of the injected delays. Also
-/// draws the longest fetch time for each allowed loss. `None` if the line allows no conclusion.
+/// Draws the fitted line at the fetch times of the fabrics, which are too short to be visible in the figure of the injected delays. It also
+/// draws the longest fetch time for each allowed loss. `None` if the fitted line allows no conclusion.
 pub(crate) fn near_fabrics(c: &Comparison) -> Option<Picture> {
     let fit = c.injection.fit.as_ref().filter(|_| c.injection.withheld.is_none())?;
     let names: Vec<_> = c.fabrics.iter().map(|fabric| fabric.fabric.as_str()).collect();
@@ -104,7 +104,7 @@ impl Near<'_> {
         plot.level(m, Ink { class: "faint thin", name: BITS }, self.page_us, &text);
     }
 
-    /// Writes the name of the line at a page's transmission time beside the line, at its lower end or above other labels there.
+    /// Writes the name of the vertical line at a page's transmission time beside that line, at its lower end or above other labels.
     fn name_bits(&self, plot: &Plot, m: &mut Markup, labels: &mut Labels) {
         if !plot.x.contains(self.page_us) {
             return;
@@ -135,8 +135,8 @@ impl Near<'_> {
     }
 }
 
-/// Draws a line from the allowed loss to the fitted line and down to the fetch time, and draws the time's interval across it. The text is
-/// above the line at the left, if that space is free.
+/// Draws a line from the allowed loss to the fitted line and down to the fetch time, and draws the interval of the fetch time across it.
+/// The text is above the line at the left, if that space is free.
 fn allowed(plot: &mut Plot, m: &mut Markup, requirement: &Requirement, labels: &mut Labels) {
     let (loss, y) = (percent(requirement.loss), plot.at_y(1.0 + requirement.loss));
     if !plot.y.contains(1.0 + requirement.loss) {

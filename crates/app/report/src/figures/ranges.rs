@@ -137,8 +137,8 @@ fn label(name: &str, width: f64) -> String {
     fitted(name, width * 0.28)
 }
 
-/// Returns, for each level, the line of text above the plot that has space for the level's name. Lines count from 0 upwards, so that no
-/// name is left out.
+/// Returns, for each level, the number of the text line above the plot that has space for the level's name. Line 0 is the lowest. There are
+/// as many lines as the names need, so that each level has a name.
 fn level_lines(plot: &Plot, levels: &[&(f64, String)]) -> Vec<usize> {
     let mut ends: Vec<f64> = Vec::new();
     let line = |(level, text): &&(f64, String)| {
@@ -201,7 +201,7 @@ fn draw_circle(m: &mut Markup, class: &str, (x, y, r): (f64, f64, f64), explanat
 mod tests {
     use super::*;
 
-    /// Levels that are close to each other: in the picture of the README, one of three had no name.
+    /// Levels that are close to each other. In the picture of the README, one of three such levels had no name.
     #[test]
     fn each_level_has_its_name() {
         let level = |loss: f64| (1.0 + loss, format!("{} loss", percent(loss)));

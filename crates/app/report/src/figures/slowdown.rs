@@ -89,7 +89,8 @@ impl Measured<'_> {
         m.text("text", &[("class", &"note"), ("x", &Px(beside)), ("y", &Px(bottom - 7.0))], name);
     }
 
-    /// Draws the line, and the band between the slopes at the ends of its confidence interval. The slopes turn about the mean delay.
+    /// Draws the fitted line, and the band between the slopes at the ends of its confidence interval. The line turns about its point at the
+    /// mean delay.
     fn model(&self, plot: &mut Plot, m: &mut Markup) {
         let [flat, steep] = self.fit.waits_ci95.map(|waits| self.turned(waits));
         let (pivot, end) = (flat.pivot, self.longest_ns() / 1e3);

@@ -56,7 +56,7 @@ fn names(sweep: &Sweep, key: usize) -> Vec<String> {
     names
 }
 
-/// Returns a line for each combination of the other keys, named by it.
+/// Returns a line for each combination of values of the other keys. The combination is the name of the line.
 fn series(sweep: &Sweep, x: usize, of: Of) -> Vec<ChartSeries> {
     let places = names(sweep, x);
     let numeric = places.iter().all(|name| name.parse::<f64>().is_ok());

@@ -29,7 +29,7 @@ impl Unlike {
         let unknown = names.iter().zip(&known).filter(|(_, settings)| settings.is_none());
         let unknown: Vec<String> = unknown.map(|(name, _)| name.clone()).collect();
         let all: Vec<&Settings> = known.iter().flatten().collect();
-        // If a run were missing, the values would belong to the wrong names.
+        // If a run were missing, later values would be paired with the wrong names.
         let differing = if unknown.is_empty() { settings::differing(&all) } else { Vec::new() };
         let things = settings::things(&differing);
         Unlike { differing, things, unknown, names }
