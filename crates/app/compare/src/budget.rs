@@ -33,7 +33,7 @@ impl Budget {
         self.reserved.set(CLOSING + Duration::from_secs_f64(seconds));
     }
 
-    /// Releases all reserved time to the steps that come now.
+    /// Releases all reserved time, so that the next steps can use it.
     pub(crate) fn release(&self) {
         self.reserved.set(CLOSING);
     }

@@ -65,7 +65,7 @@ mod tests {
     /// A step: its kind, its predicted time and its actual time, in seconds.
     type Step = (Kind, f64, f64);
 
-    /// Modelled on a comparison of the NumPy example with 2^14 nodes on an idle machine; not a recording.
+    /// Numbers in the style of a comparison of the NumPy example with 2^14 nodes on an idle machine; they are not a recording.
     const IDLE: &[Step] = &[
         (Native, 0.13, 0.128),
         (Injected, 2.75, 2.75),
@@ -87,7 +87,7 @@ mod tests {
         (Simulation, 0.6, 0.46),
     ];
 
-    /// Modelled on the comparison of `IDLE` on a machine with four busy threads, which take half of the processor time; not a recording.
+    /// Numbers in the style of `IDLE`, but with four other busy threads, which take half of the processor time; they are not a recording.
     const BUSY: &[Step] = &[
         (Native, 0.39, 0.391),
         (Injected, 11.5, 12.45),

@@ -23,14 +23,15 @@ pub(super) struct Measured {
     /// Reason why numbers that depend on this machine are rough.
     pub rough: Option<Warning>,
     pub conclusion: Conclusion,
-    /// Shares of the footprint other than the requested one, with the fetches of a run at each.
+    /// Local shares other than the requested one, each with the number of fetches of a run at that share.
     pub other_shares: Vec<(f64, u64)>,
 }
 
 /// Local shares at which fetches are counted, to find how much local memory would be enough.
 const SHARES: [f64; 3] = [0.4, 0.6, 0.8];
 
-/// Fetch time, in ns, at which the slowdown must be certain: more runs are made until it is. It is the 5 us of DDC's target.
+/// Fetch time, in ns, at which the slowdown must be certain: more runs are made for that while the budget has time. It is the 5 us of DDC's
+/// target.
 const USUAL_NS: f64 = 5_000.0;
 
 /// Returns the local memory that `share` requests of a program that has been run once.

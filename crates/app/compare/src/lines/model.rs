@@ -102,7 +102,7 @@ impl Model {
         self.delay_s(self.curves.len() - 1, fabric)
     }
 
-    /// Returns the index of the lane (run of the core model) that has the unloaded latency of a fabric.
+    /// Returns the index of the lane (memory configuration of the core model) that has the unloaded latency of a fabric.
     pub(crate) fn fabric_lane(&self, fabric: usize) -> usize {
         let before: usize = self.curves[..self.curves.len() - 1].iter().map(|curve| curve.far_ns.len()).sum();
         NEAR + 1 + before + fabric
@@ -193,7 +193,7 @@ impl Delays {
         self.user_s.plus(self.system_s)
     }
 
-    /// Returns the thread with the largest part in the time at the greatest delay.
+    /// Returns the thread with the largest part in the run time at the greatest delay.
     pub(crate) fn leader(&self) -> &ThreadCycles {
         let cycles = |thread: &ThreadCycles| {
             let extra = thread.extra.iter().map(|extra| extra.value).fold(0.0, f64::max);

@@ -1,8 +1,8 @@
 //! Question of a map: one program's slowdown over latency, bandwidth and local share (DDC fig. 2 to 5).
 //!
 //! ```text
-//! native runs -> for each local share: a run without delay, runs at injected delays -> line
-//!                                                  line -> slowdown at every latency and bandwidth
+//! native runs -> for each local share: a run without delay, runs at injected delays -> fitted line
+//!                                           fitted line -> slowdown at every latency and bandwidth
 //! ```
 //! The runs are made like those of a comparison.
 

@@ -1,4 +1,4 @@
-//! Choice of the delays at which a program is run, and of their order.
+//! Choice and order of the delays that are injected into runs of a program.
 
 use super::task::Task;
 

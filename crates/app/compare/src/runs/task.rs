@@ -44,7 +44,7 @@ pub(crate) struct PagerCost {
     pub unseen_ns: f64,
 }
 
-/// Results of earlier runs that a run needs.
+/// Results of earlier runs that a later run depends on.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Known {
     pub cost: PagerCost,

@@ -6,7 +6,7 @@ use crate::run::SimulatedRun;
 use crate::words::{bytes, count, number, percent};
 use crate::{Cdf, MessageSlowdowns, SizeSlowdown};
 
-/// Draws median and 99th percentile over the message size, for each run that stored its messages. `None` if no run did.
+/// Draws median and 99th percentile of the slowdown over the message size, for each run that stored its messages. `None` if no run did.
 pub(crate) fn slowdown_by_size(runs: &[(&str, &SimulatedRun)]) -> Option<Picture> {
     let mut series = Vec::new();
     for (index, name, slowdowns) in kept(runs) {
