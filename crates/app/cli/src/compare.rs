@@ -1,4 +1,4 @@
-//! `unrack compare`, the main job: the effect of each fabric on a program. [`unrack_compare`] does the work.
+//! `unrack compare`, the main command: the effect of each fabric on a program. [`unrack_compare`] does the work.
 
 use crate::budget;
 use crate::completions;
@@ -178,7 +178,7 @@ impl Args {
     }
 }
 
-/// Returns the paths that a summary has, such as `lines.fabrics.edm.slowdown`.
+/// Returns the shape of the summary, which has paths such as `lines.fabrics.edm.slowdown`.
 fn shape(question: &ComparisonQuestion) -> Shape {
     let fabrics = || question.fabrics.iter().map(|fabric| fabric.name().into()).collect();
     let pages = Shape::from_type::<Comparison>().with_elements("fabrics", fabrics());
@@ -190,7 +190,7 @@ fn shape(question: &ComparisonQuestion) -> Shape {
     if question.access == AccessUnit::Both { summary.with("pages", pages) } else { summary }
 }
 
-/// Returns the answer for a person.
+/// Returns the answer as text for people.
 fn text(answer: &ComparisonAnswer) -> String {
     let report = answer.report.display();
     match &answer.found {

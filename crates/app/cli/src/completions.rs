@@ -1,7 +1,8 @@
-//! `unrack completions`: scripts by which shells complete our command lines, and what they are told of values.
+//! `unrack completions`: scripts with which a shell completes command lines of `unrack`. This module also computes the candidates for
+//! option values.
 //!
-//! A script asks the command itself (`COMPLETE=SHELL unrack -- ...`), so that fabrics, studies and keys of scenarios are those
-//! of this build, registered ones included.
+//! A script runs the command itself (`COMPLETE=SHELL unrack -- ...`). Therefore fabrics, studies and keys of scenarios are those of this
+//! build, including registered ones.
 
 use crate::failure::Failure;
 use crate::stdout::print;
@@ -40,10 +41,10 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Line by which bash passes `KEY=VALUE` as one word.
+/// Line that makes bash pass `KEY=VALUE` as one word.
 const WHOLE_SETTINGS: &str = "# KEY=VALUE is one word.\nCOMP_WORDBREAKS=${COMP_WORDBREAKS//=/}\n";
 
-/// Returns the fabrics.
+/// Returns the fabrics as candidates.
 pub(crate) fn fabrics(typed: &OsStr) -> Vec<CompletionCandidate> {
     let known = unrack_sim::known().protocols;
     let candidate = |protocol: &unrack_rack::Protocol| {
@@ -52,7 +53,7 @@ pub(crate) fn fabrics(typed: &OsStr) -> Vec<CompletionCandidate> {
     starting(&typed.to_string_lossy(), known.iter().map(candidate))
 }
 
-/// Returns the studies.
+/// Returns the studies as candidates.
 pub(crate) fn studies(typed: &OsStr) -> Vec<CompletionCandidate> {
     let studies = unrack_study::all().unwrap_or_default();
     let candidate = |study: &unrack_study::Study| {
@@ -61,7 +62,7 @@ pub(crate) fn studies(typed: &OsStr) -> Vec<CompletionCandidate> {
     starting(&typed.to_string_lossy(), studies.iter().map(candidate).chain([CompletionCandidate::new("all")]))
 }
 
-/// Returns keys of scenarios, each with `=`, or after that, its values.
+/// Returns the keys of scenarios, each followed by `=`. If the typed text already has a key and `=`, returns the values of that key.
 pub(crate) fn settings(typed: &OsStr) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
     let mut keys = Vec::new();
@@ -95,7 +96,7 @@ struct Key {
     values: Vec<String>,
 }
 
-/// Adds the keys below `path`, by a JSON Schema.
+/// Adds the keys below `path` that a JSON Schema defines.
 fn collect(path: &str, schema: &Value, keys: &mut Vec<Key>) {
     let list = |name: &str| schema[name].as_array().into_iter().flatten();
     list("oneOf").chain(list("anyOf")).for_each(|choice| collect(path, choice, keys));
@@ -113,7 +114,7 @@ fn collect(path: &str, schema: &Value, keys: &mut Vec<Key>) {
     }
 }
 
-/// Returns the values that a schema names.
+/// Returns the values that a schema lists.
 fn values(schema: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
     let list = |name: &str| schema[name].as_array().into_iter().flatten();

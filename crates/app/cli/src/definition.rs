@@ -1,4 +1,4 @@
-//! `unrack __definition`: verbs and their arguments as JSON, from which Python's functions are made.
+//! `unrack __definition`: prints the subcommands and their arguments as JSON, from which the Python functions are generated.
 
 use crate::failure::Failure;
 use crate::stdout::print;
@@ -14,7 +14,7 @@ pub(crate) fn main(mut command: Command) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the commands below one that help shows.
+/// Returns the subcommands of a command that its help shows.
 fn below(command: &Command) -> Value {
     let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set() && verb.get_name() != "help");
     shown.map(defined).collect()
@@ -43,11 +43,11 @@ fn argument(one: &Arg) -> Value {
     let text = |value: &std::ffi::OsStr| value.to_string_lossy().into_owned();
     json!({
         "name": one.get_id().as_str(),
-        // None: told apart by its place.
+        // `None`: the argument is identified by its position.
         "long": one.get_long(),
         "help": one.get_help().map(ToString::to_string),
         "is_flag": !takes,
-        // Several values, each by itself or in one.
+        // The argument takes several values, as separate words or in one word.
         "is_list": takes && (matches!(one.get_action(), ArgAction::Append) || values.max_values() > 1),
         "delimiter": one.get_value_delimiter(),
         "is_required": one.is_required_set(),

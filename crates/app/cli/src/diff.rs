@@ -1,4 +1,4 @@
-//! `unrack diff`: differences of two run folders, and whether they exceed noise.
+//! `unrack diff`: differences between two run folders, and whether they exceed noise.
 
 use crate::failure::Failure;
 use crate::stdout;

@@ -29,7 +29,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Finds the first page where `make install` puts the site, or where `make docs` builds it.
+/// Finds the first page of the documentation, in the folder of `make install` or in that of `make docs`.
 pub(crate) fn page() -> Result<PathBuf, String> {
     let executable = std::env::current_exe().unwrap_or_default();
     let above = executable.ancestors().nth(2).unwrap_or(Path::new("/"));
@@ -46,7 +46,7 @@ fn has_display() -> bool {
         .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
 }
 
-/// Starts the user's browser, which goes on when this command has ended.
+/// Starts the user's browser, which keeps running after this command has ended.
 fn open(page: &Path) -> std::io::Result<()> {
     let quiet = || Stdio::null();
     Command::new("xdg-open").arg(page).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn().map(drop)

@@ -1,4 +1,4 @@
-//! `unrack doctor`: which verbs can run on this machine, and what the others lack.
+//! `unrack doctor`: checks which subcommands can run on this machine, and what is missing for the others.
 
 use crate::failure::{Failure, say};
 use crate::{docs, rack, sockets, stdout, sweep};
@@ -29,13 +29,13 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Result of a check: a note on how the verb would run, if there is something to know; otherwise, what it lacks.
+/// Result of the check of a subcommand. `Ok`: it can run; an optional note describes how it would run. `Err`: the missing requirement.
 type Checked = Result<Option<&'static str>, String>;
 
-/// A verb, or a use of one, and the check of what it needs.
+/// A subcommand, or one way to use it, and the check of its requirements.
 struct Use {
     verb: &'static str,
-    /// How it is used, if not every use needs the same.
+    /// Way of using the subcommand, if different uses have different requirements.
     with: &'static str,
     check: fn() -> Checked,
 }
@@ -60,15 +60,15 @@ const USES: [Use; 17] = [
     Use { verb: "docs", with: "", check: || docs::page().map(|_| None) },
 ];
 
-/// One line of the answer.
+/// One line of the output.
 #[derive(Serialize)]
 struct Answer {
     verb: &'static str,
     with: &'static str,
     can_run: bool,
-    /// How it would run, if there is something to know.
+    /// Note on how the subcommand would run.
     note: Option<&'static str>,
-    /// What is missing, and what to do about it.
+    /// What is missing, and how to fix it.
     lacks: Option<String>,
 }
 
@@ -111,7 +111,7 @@ fn answer(one: &Use) -> Answer {
     Answer { verb: one.verb, with: one.with, can_run, note, lacks: checked.err() }
 }
 
-/// Returns a line for each answer.
+/// Returns a table with a line for each answer.
 fn table(answers: &[Answer]) -> String {
     let name = |answer: &Answer| format!("{} {}", answer.verb, answer.with).trim_end().to_string();
     let width = answers.iter().map(|answer| name(answer).len()).max().unwrap_or(0);

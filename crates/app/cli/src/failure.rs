@@ -1,19 +1,19 @@
-//! Failures of verbs, with their exit statuses.
+//! Failures of subcommands, with their exit statuses.
 
 use std::process::ExitCode;
 use unrack_paging::PagingError;
 use unrack_swap::SwapError;
 
-/// A failure; its text says what is wrong and what to do, without `unrack:` or `error:` in front.
+/// A failure. Its text states the problem and what to do about it, without a prefix such as `unrack:` or `error:`.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// A failure while running: status 1.
     Failed(String),
     /// A wrong command line or scenario: status 2.
     Usage(String),
-    /// A lack of something that the command needs, of the machine or the program: status 3.
+    /// The machine or the program lacks something that the command needs: status 3.
     Lacking(String),
-    /// A signal that asked the command to stop: status 128 and its number.
+    /// A signal asked the command to stop: the status is 128 plus the number of the signal.
     Interrupted(i32),
 }
 

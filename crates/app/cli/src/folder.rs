@@ -1,17 +1,18 @@
-//! Run folders, as named by `--out`.
+//! Run folders that `--out` names.
 
 use crate::failure::Failure;
 use std::path::Path;
 use unrack_rack::{ScenarioError, ValidScenario};
 use unrack_record::{Purpose, RunFolder};
 
-/// Creates or takes over the folder, before an hour of work is lost. A folder in the way is bad usage.
+/// Creates the run folder, or takes over an existing one. This is done before the run, so that an hour of work cannot be lost because the
+/// results cannot be written. A folder of another run is a usage error.
 pub(crate) fn create(path: &Path, purpose: &Purpose, replace: bool) -> Result<RunFolder, Failure> {
     RunFolder::create(path, purpose, replace).map_err(|why| Failure::Usage(why.to_string()))
 }
 
-/// Returns the purpose of a run of this scenario: equal for scenarios with the same values and files, wherever they
-/// are written.
+/// Returns the purpose of a run of this scenario. Scenarios with the same values and files have equal purposes, even if they are written
+/// differently.
 pub(crate) fn of_scenario(
     verb: &str,
     file: &Path,

@@ -1,4 +1,4 @@
-//! `unrack keys`: keys that protect connections beyond this machine.
+//! `unrack keys`: keys that protect connections to other machines.
 
 use crate::failure::Failure;
 use crate::stdout::print;
@@ -81,7 +81,7 @@ pub(crate) struct Protection {
 }
 
 impl Protection {
-    /// Returns the policy that these options choose.
+    /// Returns the encryption policy that these options select.
     pub(crate) fn policy(&self) -> EncryptionPolicy {
         EncryptionPolicy::from_options(self.keys.clone(), self.insecure)
     }

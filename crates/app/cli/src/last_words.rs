@@ -1,16 +1,16 @@
-//! Error messages for ends that the kernel brings about: memory that is refused, and files that may not grow.
+//! Error messages for two failures that the kernel causes: a refused memory allocation, and a file that may not grow.
 //!
-//! Where the standard library cannot go on without memory it aborts. The allocator here is the system's, and notes the
-//! last refused allocation; the abort handler reports it, and ends the process with status 1. Code that tries an
-//! allocation (`try_reserve`) gets the refusal as usual. Handlers are reset in programs that this one starts.
+//! The standard library aborts if it cannot continue without memory. The allocator of this module calls the system's allocator, and records
+//! the last refused allocation. The abort handler reports that allocation, and ends the process with status 1. Code that uses `try_reserve`
+//! gets the refusal as an error, as usual. Programs that this process starts do not inherit the handlers.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Bytes of the last refused allocation; 0 if none was.
+/// Size of the last refused allocation in bytes; 0 if no allocation was refused.
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
-/// The system's allocator, with a note of what it refuses.
+/// The system's allocator, which also records refused allocations.
 pub(crate) struct Noting;
 
 impl Noting {
@@ -22,22 +22,22 @@ impl Noting {
     }
 }
 
-// SAFETY: every call is passed to the system's allocator unchanged, and so is its result.
+// SAFETY: every call is passed to the system's allocator unchanged, and its result is returned unchanged.
 unsafe impl GlobalAlloc for Noting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps to the contract of `GlobalAlloc::alloc`, which is the same there.
+        // SAFETY: the caller fulfills the contract of `GlobalAlloc::alloc`, which is the same for the system's allocator.
         Noting::noted(unsafe { System.alloc(layout) }, layout.size())
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps to the contract of `GlobalAlloc::alloc_zeroed`, which is the same there.
+        // SAFETY: the caller fulfills the contract of `GlobalAlloc::alloc_zeroed`, which is the same for the system's allocator.
         Noting::noted(unsafe { System.alloc_zeroed(layout) }, layout.size())
     }
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        // SAFETY: `pointer` came from the system's allocator by one of these calls, with this layout.
+        // SAFETY: `pointer` was allocated by the system's allocator in one of these functions, with this layout.
         Noting::noted(unsafe { System.realloc(pointer, layout, bytes) }, bytes)
     }
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: `pointer` came from the system's allocator by one of these calls, with this layout.
+        // SAFETY: `pointer` was allocated by the system's allocator in one of these functions, with this layout.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -45,8 +45,8 @@ unsafe impl GlobalAlloc for Noting {
 /// Installs the handlers.
 pub(crate) fn install() {
     for (signal, handler) in [(libc::SIGABRT, aborted as *const ()), (libc::SIGXFSZ, went_on as *const ())] {
-        // SAFETY: all zeros is an empty mask and no flags; both handlers have the type that a handler without
-        // `SA_SIGINFO` has, and call nothing that is not safe in a signal handler.
+        // SAFETY: all zeros is an empty mask and no flags; both handlers have the type of a handler without `SA_SIGINFO`, and call only
+        // functions that are safe in a signal handler.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handler as usize;
@@ -55,11 +55,11 @@ pub(crate) fn install() {
     }
 }
 
-/// Handles a limit of file sizes: it does nothing, so that the write fails with `EFBIG` and is reported like other
-/// failed writes.
+/// Handler for the limit of file sizes. It does nothing, so that the write fails with `EFBIG` and is reported like other failed writes.
 extern "C" fn went_on(_: libc::c_int) {}
 
-/// Reports memory that was refused, and ends the process. On any other abort it returns, and the process is aborted.
+/// Handler for aborts. If an allocation was refused, it reports the refusal and ends the process. Otherwise it returns, so that the process
+/// is aborted.
 extern "C" fn aborted(_: libc::c_int) {
     let bytes = REFUSED.load(Relaxed);
     if bytes == 0 {
@@ -72,14 +72,14 @@ extern "C" fn aborted(_: libc::c_int) {
         b" bytes more were refused; lower what is asked for (unrack scenario check says what a scenario takes), or \
           raise the limit of memory (ulimit -v, a control group)\n",
     ] {
-        // SAFETY: `write` is safe in a signal handler, and the bytes are those of a live slice.
+        // SAFETY: `write` is safe in a signal handler, and the bytes belong to a live slice.
         unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
     }
     // SAFETY: `_exit` is safe in a signal handler.
     unsafe { libc::_exit(1) }
 }
 
-/// Returns the digits of a number, without an allocation.
+/// Returns the decimal digits of a number, without allocating memory.
 fn decimal(mut number: usize, digits: &mut [u8; 20]) -> &[u8] {
     let mut first = digits.len();
     loop {

@@ -1,11 +1,10 @@
-//! The `unrack` command. It reads arguments, calls the other crates, and prints; it has no logic of its own.
+//! The `unrack` command. It parses arguments, calls the other crates, and prints their results; it contains no logic beyond that.
 //!
-//! A verb is a variant of [`Verb`], which has its help text, and a module of the same name with `pub struct Args` and
-//! `pub fn main(args: Args) -> Result<ExitCode, Failure>`. To follow one, begin at its variant. The main job is in
-//! `compare`.
+//! A verb (subcommand) is a variant of [`Verb`], which has its help text, and a module of the same name with `pub struct Args` and `pub fn
+//! main(args: Args) -> Result<ExitCode, Failure>`. To follow a verb through the code, start at its variant. The main verb is `compare`.
 //!
-//! The command is also a library: a program with fabrics of its own registers them ([`unrack_sim::register`]) and calls
-//! [`main`], and so has the same command line (`docs/extending.md`).
+//! The command is also a library: a program that implements additional fabrics registers them ([`unrack_sim::register`]) and calls
+//! [`main`], and thereby has the same command line (`docs/extending.md`).
 
 mod budget;
 mod compare;
@@ -150,7 +149,7 @@ enum Verb {
 #[global_allocator]
 static ALLOCATOR: last_words::Noting = last_words::Noting;
 
-/// Reads the arguments of the process, runs the verb, and returns the exit status.
+/// Parses the arguments of the process, runs the subcommand, and returns the exit status.
 pub fn main() -> ExitCode {
     parent::end_with_it();
     clap_complete::CompleteEnv::with_factory(Cli::command).complete();
@@ -170,23 +169,23 @@ pub fn main() -> ExitCode {
         Err(failure) => return failure.tell(),
     };
     let status = run_verb(verb, begun.undo, begun.seat.as_ref()).unwrap_or_else(Failure::tell);
-    // Only now does the program's parent learn of its end.
+    // The seat is dropped last, because the program's parent then learns that the program has ended.
     drop(begun.seat);
     status
 }
 
-/// Preparations of a verb, made before its work.
+/// Preparations of a subcommand, made before its work.
 #[derive(Default)]
 struct Begun {
     /// Seat of the program that `run` becomes.
     seat: Option<ProgramSeat>,
-    /// Shell that puts back what `swap` changes.
+    /// Shell that reverts the changes that `swap` makes to the machine.
     undo: Option<Undo>,
 }
 
-/// Removes what killed processes left, and starts the guard of verbs that run programs.
+/// Removes the remains of killed processes, and starts the guard for subcommands that run programs.
 fn begin(verb: &Verb) -> Result<Begun, Failure> {
-    // These verbs are part of another process's run.
+    // These subcommands are part of another process's run.
     if let Verb::Touch(_) | Verb::TouchSwap(_) = verb {
         return Ok(Begun::default());
     }
@@ -202,7 +201,8 @@ fn begin(verb: &Verb) -> Result<Begun, Failure> {
             Ok(Begun::default())
         }
         Verb::Swap(_) => {
-            // Before the guard, which ends whatever it finds below it later.
+            // The shell that undoes changes is started before the guard, because the guard later ends all of its children except those that
+            // existed before it.
             let undo = Undo::stand_by()?;
             unrack_paging::stand_guard()?;
             Ok(Begun { seat: None, undo: Some(undo) })

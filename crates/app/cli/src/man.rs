@@ -1,4 +1,4 @@
-//! `unrack man`: manual pages, made from the help texts.
+//! `unrack man`: manual pages, generated from the help texts.
 
 use crate::failure::{Failure, say};
 use clap::Command;
@@ -27,7 +27,7 @@ pub(crate) fn main(args: Args, mut command: Command) -> Result<ExitCode, Failure
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the page of a command, and of all below it that help shows. Returns how many.
+/// Writes the page of a command, and the pages of its subcommands that the help shows. Returns the number of pages.
 fn write(command: &Command, name: &str, folder: &Path) -> Result<usize, Failure> {
     let mut page = Vec::new();
     let rendered = Man::new(command.clone()).title(name).render(&mut page);

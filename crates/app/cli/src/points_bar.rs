@@ -1,4 +1,4 @@
-//! Progress of a grid of scenarios, for a person who watches.
+//! Progress bar of a grid of scenarios.
 
 use crate::failure::say;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -8,15 +8,15 @@ use unrack_grid::watch::STEPS;
 
 const LOOK: &str = "{wide_bar} {percent:>3} % of {prefix} points, {eta} left";
 
-/// Bar of all points, on stderr if that is a terminal.
+/// Progress bar over all points, on stderr if that is a terminal.
 pub(crate) struct PointsBar {
     bar: ProgressBar,
-    /// Folder to name as the one that had points already.
+    /// Folder to name in the message about points that were already stored.
     kept_in: Option<PathBuf>,
 }
 
 impl PointsBar {
-    /// Returns a bar. With a folder, it says first how many points that had.
+    /// Returns a progress bar. If a folder is given, the bar first prints how many points were already stored there.
     pub(crate) fn new(kept_in: Option<PathBuf>) -> PointsBar {
         let style = ProgressStyle::with_template(LOOK).expect("the template is ours");
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style);

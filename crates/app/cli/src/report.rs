@@ -1,4 +1,4 @@
-//! `unrack report`: one page from the folders of one or several runs.
+//! `unrack report`: makes one page from the folders of one or several runs.
 
 use crate::failure::{Failure, say};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `unrack __runs`: makes runs of a program for another process, such as a Python; see [`unrack_compare::serve_runs`].
+//! `unrack __runs`: makes runs of a program for another process, such as a Python interpreter; see [`unrack_compare::serve_runs`].
 
 use crate::failure::Failure;
 use std::os::fd::AsFd;
@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use unrack_compare::{RUNS_VERB, serve_runs};
 
-/// Makes runs until the other side of the socket that standard output is closes it.
+/// Makes runs until the peer closes the socket, which is this process's standard output.
 pub(crate) fn main() -> Result<ExitCode, Failure> {
     let socket = std::io::stdout().as_fd().try_clone_to_owned().map(UnixStream::from);
     let socket = socket.ok().filter(|socket| socket.peer_addr().is_ok());

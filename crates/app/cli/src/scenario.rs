@@ -1,4 +1,4 @@
-//! `unrack scenario`: whether a scenario can be run, its complete text, and a picture of its network.
+//! `unrack scenario`: checks whether a scenario can be run, prints its complete text, or draws its network.
 
 use crate::completions;
 use crate::failure::Failure;
@@ -92,7 +92,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Loads a scenario file with settings, and builds its network and fabric, if there is memory for it.
+/// Loads a scenario file with settings, and builds its network and fabric. Fails if there is too little memory.
 pub(crate) fn load(file: &Path, set: &[String]) -> Result<(ValidScenario, Setup), Failure> {
     Ok(ScenarioOrigin::named(file)?.load(set)?)
 }
@@ -106,7 +106,7 @@ fn check(file: &Path, set: &[String]) -> Result<String, Failure> {
     Ok(format!("{file}: can be run: {nodes} nodes, {fabric}, {kind}; scenario {hash}\n{memory}\n"))
 }
 
-/// Describes the memory that a scenario will need, and its largest parts.
+/// Describes the memory that a scenario will need, and the largest parts of it.
 fn words(need: &Need) -> String {
     let parts = need.parts.iter().filter(|part| !part.key.is_empty() && part.bytes >= 1024.0);
     let part = |part: &NeedPart| format!("{} {} ({})", part.what, rounded(part.bytes), part.key);
@@ -115,7 +115,7 @@ fn words(need: &Need) -> String {
     format!("memory: about {}{rest}", rounded(need.bytes()))
 }
 
-/// Most parts of a need that are listed.
+/// Maximum number of parts that are listed.
 const MOST_PARTS: usize = 4;
 
 fn draw(file: &Path, set: &[String]) -> Result<String, Failure> {

@@ -1,4 +1,4 @@
-//! `unrack schema`: JSON Schema of scenario files, for editors.
+//! `unrack schema`: prints the JSON Schema of scenario files, for editors.
 
 use crate::failure::Failure;
 use crate::stdout::print;

@@ -1,10 +1,10 @@
-//! A missing separator: `unrack run ls` for `unrack run -- ls`.
+//! Detects a missing separator, for example `unrack run ls` instead of `unrack run -- ls`.
 
 use crate::failure::Failure;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use std::ffi::{OsStr, OsString};
 
-/// Suggests the intended command, if `is_valid` accepts the arguments with a `--` before the word that `error` is about.
+/// Suggests the intended command, if `is_valid` accepts the arguments once `--` is put in front of the word that `error` is about.
 pub(crate) fn missing(
     error: &Error,
     arguments: &[OsString],

@@ -1,12 +1,12 @@
-//! Standard output, to which only results go.
+//! Standard output, to which only results are printed.
 
 use crate::failure::Failure;
 use std::io::{ErrorKind, IsTerminal, Write};
 
-/// Colours of words that begin a line of an answer.
+/// Colours of the words at the start of a line of an answer.
 const COLOURS: [(&str, &str); 3] = [("warning ", "33"), ("machine ", "33"), ("need ", "1")];
 
-/// Prints an answer. On a terminal, unless `NO_COLOR` is set, the words that begin its remarks are coloured.
+/// Prints an answer. On a terminal, the words that start its remarks are coloured, unless `NO_COLOR` is set.
 pub(crate) fn print_answer(text: &str) -> Result<(), Failure> {
     match std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
     {
@@ -32,7 +32,7 @@ fn coloured(text: &str) -> String {
     text.split_inclusive('\n').map(line).collect()
 }
 
-/// Prints `text` verbatim. A reader that closed the pipe has read enough.
+/// Prints `text` verbatim. A closed pipe is not an error, because its reader needs no more output.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

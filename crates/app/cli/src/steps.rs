@@ -1,4 +1,4 @@
-//! Progress of a question: the current step and about how long the rest will take, as a line with a bar on a terminal, or as
+//! Progress of a question: the current step and the approximate time of the remaining steps. It is shown as a bar on a terminal, or as
 //! messages.
 
 use crate::failure::say;
@@ -10,19 +10,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use unrack_compare::{Asking, StepProgress, TimeLeft};
 
-/// Returns the caller of a question with this progress. Nothing cancels it: signals end the command.
+/// Returns the caller of a question that shows this progress. The question is never canceled, because signals end the command.
 pub(crate) fn asking(progress: &dyn StepProgress) -> Asking<'_> {
     static NEVER: AtomicBool = AtomicBool::new(false);
     Asking::here(progress, &NEVER)
 }
 
-/// Bar on a terminal, nothing elsewhere. It is drawn from the first step on.
+/// Progress bar on a terminal; no output elsewhere. It is drawn when the first step starts.
 #[derive(Default)]
 pub(crate) struct StepBar(OnceCell<Drawn>);
 
 struct Drawn {
     bar: ProgressBar,
-    /// Time of the steps to come, once it is known.
+    /// Time of the remaining steps, once it is known.
     left: Arc<Mutex<Option<TimeLeft>>>,
 }
 
@@ -36,7 +36,7 @@ impl Drawn {
         let shown = left.clone();
         let show = move |_: &ProgressState, to: &mut dyn Write| {
             let left: Option<TimeLeft> = *shown.lock().unwrap_or_else(PoisonError::into_inner);
-            // A line that cannot be shown does no harm.
+            // A failure to show the line is harmless.
             let _ = to.write_str(&text(left, Instant::now()));
         };
         let bar = ProgressBar::new(WHOLE as u64);
@@ -78,7 +78,7 @@ fn text(left: Option<TimeLeft>, now: Instant) -> String {
     left_s.map_or(String::new(), |left_s| format!(", about {} s left", left_s.max(1.0).round()))
 }
 
-/// A message for every step: for commands whose program writes to this terminal.
+/// Prints a message for every step. It is for commands whose program writes to the same terminal, where a bar would be disturbed.
 pub(crate) struct SaidSteps;
 
 impl StepProgress for SaidSteps {

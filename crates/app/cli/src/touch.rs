@@ -1,4 +1,4 @@
-//! `unrack __touch`: the program with which the pager's cost is measured; see `unrack_paging::calibrate`.
+//! `unrack __touch`: the program that measures the pager's cost; see `unrack_paging::calibrate`.
 
 use crate::failure::Failure;
 use std::process::ExitCode;

@@ -1,47 +1,47 @@
-//! The caller of a question: where progress goes, and how the question is canceled.
+//! Interface between a question and its caller: how a question reports its progress, and how the caller cancels it.
 
 use crate::error::Error;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
-/// Progress of a question. Every method may be left out; all are called by the thread that asks.
+/// Receives the progress of a question. Every method does nothing by default, and is called by the thread that asks the question.
 pub trait StepProgress {
     /// A step begins, such as `native run 2`.
     fn begin(&self, _step: &str) {}
 
-    /// The time until the answer is known better than before.
+    /// Receives a new estimate of the time until the answer.
     fn time_left(&self, _left: &TimeLeft) {}
 
-    /// A simulation has finished so many of its messages. This is called about 20 times a second; to unwind from it ends
-    /// the simulation.
+    /// Receives the progress of a simulation, which has finished `_finished` of its `_all` messages. This method is called about 20 times a
+    /// second; if it unwinds, the simulation ends.
     fn simulated(&self, _finished: u64, _all: u64) {}
 
-    /// Something to tell the user now, such as that the machine is busy.
+    /// Receives a message for the user, to be shown now, for example that the machine is busy.
     fn say(&self, _text: &str) {}
 
     /// All steps have ended.
     fn finish(&self) {}
 }
 
-/// No progress is shown.
+/// Discards all progress.
 impl StepProgress for () {}
 
-/// Time that the steps to come take, as known at one moment.
+/// Predicted time of the remaining steps, as known at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TimeLeft {
     /// Predicted time of the steps that had not ended at `since`, in seconds.
     pub seconds: f64,
     /// End of the last step.
     pub since: Instant,
-    /// End of the budget: what it has no time for is left out.
+    /// End of the budget. Steps that do not fit into the budget are left out.
     pub until: Option<Instant>,
-    /// False while some steps to come are not known yet.
+    /// False while some of the remaining steps are not known yet, so that `seconds` is only part of the time.
     pub is_whole: bool,
 }
 
 impl TimeLeft {
-    /// Returns the predicted seconds until the answer, no more than the budget has. `None` while some steps are not known.
+    /// Returns the predicted seconds until the answer, at most the rest of the budget. `None` while some steps are not known.
     pub fn seconds_from(&self, now: Instant) -> Option<f64> {
         let left_s = self.seconds - now.saturating_duration_since(self.since).as_secs_f64();
         let most_s =
@@ -50,29 +50,29 @@ impl TimeLeft {
     }
 }
 
-/// The caller of a question.
+/// The caller of a question: its progress receiver, its cancel flag, and the place where the program is run.
 #[derive(Clone, Copy)]
 pub struct Asking<'a> {
     pub progress: &'a dyn StepProgress,
-    /// Set to true by another thread to cancel the question: the next step does not begin, and a wait for other work ends.
-    /// A run of the program under way is ended, too, if a command makes it.
+    /// Cancels the question when another thread sets it to true: the question then starts no further step and stops waiting for other work
+    /// on the machine. The current run of the program is also ended, if a command makes that run.
     pub cancel: &'a AtomicBool,
     pub runs: RunsPlace<'a>,
 }
 
-/// Where runs of the program by pages are made.
+/// Process that runs the program of a question about pages.
 #[derive(Debug, Clone, Copy)]
 pub enum RunsPlace<'a> {
-    /// In this process, which has one thread and no other children: a run claims its signals and the orphans of its
-    /// descendants. A signal ends the run under way.
+    /// This process, which must have a single thread and no other children, because a run takes over the signals of this process and adopts
+    /// orphaned descendants of the program. A signal ends the current run.
     ThisProcess,
-    /// By the command `unrack` at this path: for processes that have other children, other threads or handlers of signals,
-    /// such as an interpreter.
+    /// The command `unrack` at this path. It is used by processes that have other children, other threads or signal handlers, for example
+    /// by an interpreter.
     Command(&'a Path),
 }
 
 impl<'a> Asking<'a> {
-    /// Returns a caller that makes the runs itself.
+    /// Returns a caller whose runs are made in this process.
     pub fn here(progress: &'a dyn StepProgress, cancel: &'a AtomicBool) -> Asking<'a> {
         Asking { progress, cancel, runs: RunsPlace::ThisProcess }
     }

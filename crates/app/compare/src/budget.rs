@@ -4,56 +4,57 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 use unrack_units::Time;
 
-/// Time for runs of the program, and time reserved for the steps after them.
+/// Time for runs of the program, and the time that is reserved for the steps after the runs.
 pub(crate) struct Budget {
     whole: Option<Duration>,
     until: Option<Instant>,
     reserved: Cell<Duration>,
 }
 
-/// Margin of predictions: a step starts only if this many times its predicted time is left, since steps of one kind
-/// differ by about that much.
+/// Safety factor of predicted times: a step starts only if the remaining time is at least its predicted time multiplied by this factor,
+/// because the times of similar steps vary by about that much.
 const MARGIN: f64 = 1.25;
 /// Time reserved for the tables and the report.
 const CLOSING: Duration = Duration::from_millis(500);
 
 impl Budget {
-    /// Starts a budget now; without a time there is no bound.
+    /// Starts a budget now. Without a time the budget is unlimited.
     pub(crate) fn new(time: Option<Time>) -> Budget {
         let whole = time.map(|time| Duration::from_secs_f64(time.as_secs_f64()));
         let until = whole.and_then(|whole| Instant::now().checked_add(whole));
         Budget { whole, until, reserved: Cell::new(CLOSING) }
     }
 
-    /// Reserves this time for steps that come after the runs: at most half of what is left, so that there are runs.
+    /// Reserves this time for the steps that come after the runs of the program. It reserves at most half of the remaining budget, so that
+    /// some time is left for runs.
     pub(crate) fn reserve(&self, seconds: f64) {
         let half = self.left_s().map_or(f64::INFINITY, |left| left / 2.0);
         let seconds = (seconds * MARGIN).min(half).clamp(0.0, 1e9);
         self.reserved.set(CLOSING + Duration::from_secs_f64(seconds));
     }
 
-    /// Releases all reserved time to the steps that come now.
+    /// Releases all reserved time, so that the next steps can use it.
     pub(crate) fn release(&self) {
         self.reserved.set(CLOSING);
     }
 
-    /// Returns the seconds that are not reserved; `None` without a bound.
+    /// Returns the seconds of the budget that are neither spent nor reserved; `None` if the budget is unlimited.
     pub(crate) fn left_s(&self) -> Option<f64> {
         Some(self.deadline()?.saturating_duration_since(Instant::now()).as_secs_f64())
     }
 
-    /// Returns the time by which a run under way must have ended.
+    /// Returns the time by which the current run must have ended; `None` if the budget is unlimited.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let until = self.until?;
         Some(until.checked_sub(self.reserved.get()).unwrap_or(until))
     }
 
-    /// Returns the end of the budget; `None` without a bound.
+    /// Returns the end of the budget; `None` if the budget is unlimited.
     pub(crate) fn until(&self) -> Option<Instant> {
         self.until
     }
 
-    /// Returns true if a step with this predicted time may start.
+    /// Returns whether the budget allows a step with this predicted time to start.
     pub(crate) fn allows(&self, predicted_s: f64) -> bool {
         self.left_s().is_none_or(|left_s| affords(left_s, predicted_s))
     }
@@ -68,8 +69,8 @@ fn affords(left_s: f64, predicted_s: f64) -> bool {
     left_s > 0.0 && predicted_s * MARGIN <= left_s
 }
 
-/// Returns the size of the work that fits in the time left, if the whole is predicted to take `predicted_s`; `None` if
-/// that is less than `least`.
+/// Returns the amount of work that fits into `left_s` seconds, if the work `size` is predicted to take `predicted_s`. `None` if less than
+/// `least` fits.
 pub(crate) fn fitting(size: u64, least: u64, predicted_s: f64, left_s: f64) -> Option<u64> {
     if affords(left_s, predicted_s) {
         return Some(size);
@@ -78,10 +79,10 @@ pub(crate) fn fitting(size: u64, least: u64, predicted_s: f64, left_s: f64) -> O
     Some((size as f64 * part) as u64).filter(|size| *size >= least)
 }
 
-/// Parses a budget such as `90s`, `2m`, `2min` or `1h`: minutes and hours as people write them.
+/// Parses a time budget such as `90s`, `2m`, `2min` or `1h`. In addition to the units of [`Time`], `m` means minutes and `h` hours.
 ///
 /// # Errors
-/// If it is no time, or none at all.
+/// If the text is not a time, or the time is 0.
 pub fn parse_budget(text: &str) -> Result<Time, String> {
     let minutes = |number: &str, each: u32| {
         let number: f64 = number.trim_end().parse().map_err(|_| ())?;

@@ -2,13 +2,13 @@
 
 use unrack_paging::PagingError;
 
-/// Reason why a question has no answer; its text says what is wrong and what to do.
+/// Reason why a question has no answer. The text states the problem and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, serde::Serialize, serde::Deserialize)]
 pub enum Error {
-    /// The question cannot be answered as it is put.
+    /// The question is invalid.
     #[error("{0}")]
     Usage(String),
-    /// The machine, or the program, lacks something that is needed.
+    /// The machine or the program lacks something that the question needs.
     #[error("{0}")]
     Lacking(String),
     /// A run or a file failed.

@@ -1,6 +1,6 @@
-//! Estimates of the time that a measurement will still take, from the time of its steps so far.
+//! Estimates of the remaining time of a measurement, based on the times of the steps that it has finished.
 
-/// Kind of steps: the ratio of actual to predicted time of some holds for the next.
+/// Kind of steps. The ratio of actual to predicted time of finished steps of a kind is applied to the remaining steps of that kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Native,
@@ -15,22 +15,22 @@ pub(crate) enum Kind {
 struct Sum {
     /// Predicted time of steps to come.
     ahead: f64,
-    /// Predicted time of finished steps, and below, their actual time.
+    /// Predicted time of finished steps. `took` is their actual time.
     predicted: f64,
     took: f64,
 }
 
-/// All steps of a measurement.
+/// Sums over all steps of a measurement, by kind.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Left([Sum; 4]);
 
 impl Left {
-    /// Adds a step to come.
+    /// Adds a step that is still to be done.
     pub(crate) fn expect(&mut self, kind: Kind, predicted_s: f64) {
         self.0[kind as usize].ahead += predicted_s;
     }
 
-    /// Removes an expected step that will not come.
+    /// Removes an expected step that will not be done.
     pub(crate) fn drop(&mut self, kind: Kind, predicted_s: f64) {
         let ahead = &mut self.0[kind as usize].ahead;
         *ahead = (*ahead - predicted_s).max(0.0);
@@ -44,13 +44,13 @@ impl Left {
         sum.took += took_s;
     }
 
-    /// Returns the predicted time of a step, corrected by the actual times of its kind.
+    /// Returns the predicted time of a step, multiplied by the ratio of actual to predicted time of finished steps of its kind.
     pub(crate) fn corrected(&self, kind: Kind, predicted_s: f64) -> f64 {
         let Sum { predicted, took, .. } = self.0[kind as usize];
         if predicted > 0.0 { predicted_s * took / predicted } else { predicted_s }
     }
 
-    /// Returns the seconds until all steps are done.
+    /// Returns the estimated seconds until all steps are done.
     pub(crate) fn seconds(&self) -> f64 {
         let kinds = [Kind::Native, Kind::Undelayed, Kind::Injected, Kind::Simulation];
         kinds.into_iter().map(|kind| self.corrected(kind, self.0[kind as usize].ahead)).sum()
@@ -65,7 +65,7 @@ mod tests {
     /// A step: its kind, its predicted time and its actual time, in seconds.
     type Step = (Kind, f64, f64);
 
-    /// Modelled on a comparison of the NumPy example with 2^14 nodes on an idle machine; not a recording.
+    /// Numbers in the style of a comparison of the NumPy example with 2^14 nodes on an idle machine; they are not a recording.
     const IDLE: &[Step] = &[
         (Native, 0.13, 0.128),
         (Injected, 2.75, 2.75),
@@ -87,7 +87,7 @@ mod tests {
         (Simulation, 0.6, 0.46),
     ];
 
-    /// Modelled on the same beside four busy threads, which take half of everything; not a recording.
+    /// Numbers in the style of `IDLE`, but with four other busy threads, which take half of the processor time; they are not a recording.
     const BUSY: &[Step] = &[
         (Native, 0.39, 0.391),
         (Injected, 11.5, 12.45),
@@ -105,7 +105,8 @@ mod tests {
         (Native, 0.39, 0.393),
     ];
 
-    /// Made up: a program whose threads wait together, a quarter of what the fetches would take one after another.
+    /// Invented: a program whose threads wait at the same time, so that waiting takes a quarter of the time that the fetches would take one
+    /// after another.
     const TOGETHER: &[Step] = &[
         (Native, 10.0, 10.2),
         (Injected, 32.0, 23.0),
@@ -120,7 +121,7 @@ mod tests {
         (Simulation, 12.0, 10.0),
     ];
 
-    /// Returns the estimated remaining time over the actual one, after each step that ends in the last two thirds.
+    /// Returns the ratio of the estimated remaining time to the actual one, after each step that ends in the last two thirds.
     fn ratios(steps: &[Step]) -> Vec<f64> {
         let whole: f64 = steps.iter().map(|(.., took)| took).sum();
         let (mut left, mut over) = (Left::default(), 0.0);
@@ -146,7 +147,7 @@ mod tests {
         }
     }
 
-    /// Steps of a kind all take the same multiple of their predicted time.
+    /// Each step of a kind takes the same multiple of its predicted time.
     #[test]
     fn a_machine_of_another_speed_is_learnt_from_its_first_steps() {
         for slower in [0.2, 1.0, 7.0] {

@@ -1,32 +1,31 @@
-//! What far memory does to a program: questions and answers, in process.
+//! Effect of far memory on a program: questions and their answers, computed in process.
 //!
-//! A question is a plain struct. Its method `ask` runs the program, simulates, concludes, writes the run folder, and returns
-//! plain data, from which both the JSON and the text of the command are made. [`Asking`] says where progress goes, and
-//! cancels.
+//! A question is a plain struct. Its method `ask` runs the program, simulates, draws conclusions, writes the run folder, and returns plain
+//! data, from which the command makes its JSON and its text. [`Asking`] receives the progress of a question, and cancels it.
 //!
 //! | question | asks | answer |
 //! |---|---|---|
 //! | [`ComparisonQuestion`] | how much each fabric slows a program down with part of its memory remote | [`ComparisonAnswer`] |
-//! | [`MapQuestion`] | its slowdown over latency, bandwidth and local share | [`MapAnswer`] |
+//! | [`MapQuestion`] | the program's slowdown over latency, bandwidth and local share | [`MapAnswer`] |
 //! | [`LinesQuestion`] | its slowdown by the latency of far memory, from its loads and stores | [`LinesSummary`](unrack_record::LinesSummary) |
 //! | [`SwapQuestion`] | how far the predicted run time is from that under the kernel's swap | [`SwapAnswer`] |
-//! | [`RunQuestion`] | how long it takes with part of its memory remote, by one run | [`RunAnswer`] |
-//! | [`BorrowQuestion`] | what comes of a process that is there already | [`BorrowAnswer`] |
+//! | [`RunQuestion`] | how long the program takes with part of its memory remote, by one run | [`RunAnswer`] |
+//! | [`BorrowQuestion`] | how a process that already runs is slowed while part of its memory is remote | [`BorrowAnswer`] |
 //!
 //! | module | does |
 //! |---|---|
-//! | `asking`, `steps`, `left` | progress, cancellation, and the time that the steps to come take |
-//! | `budget` | the time for all of it |
-//! | `load` | other work on the machine: checked before the first run and beside each |
+//! | `asking`, `steps`, `left` | progress, cancellation, and the predicted time of the remaining steps |
+//! | `budget` | the time budget of a whole command |
+//! | `load` | other work on the machine: checked before the first run and during each run |
 //! | `runs` | runs by pages, natively and at injected delays, and the line through them |
-//! | `lines` | an instrumented run, the core model, and what both say |
+//! | `lines` | an instrumented run, the core model, and the slowdowns that follow from both |
 //! | `compare`, `map`, `swap`, `run` | one question each |
 //!
-//! Two estimators state all times: by pages, the line of `runs`; by lines, the core model of `lines`.
+//! All times come from one of two estimators: for pages, the line that `runs` fits; for lines, the core model of `lines`.
 //!
-//! Runs of the program claim the signals of this process and its orphaned descendants: see [`unrack_paging`]. A process that has
-//! other children or threads has the command make them, for questions about pages: [`RunsPlace::Command`]. Instrumented runs and
-//! swap are for a process of their own.
+//! Runs of the program take over the signals of this process and its orphaned descendants: see [`unrack_paging`]. Therefore a process that
+//! has other children or threads lets the command `unrack` make the runs, for questions about pages: [`RunsPlace::Command`]. Instrumented
+//! runs and swap need a process that does nothing else.
 //!
 //! ```no_run
 //! use std::sync::atomic::AtomicBool;

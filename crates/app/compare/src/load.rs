@@ -1,4 +1,4 @@
-//! Other work on the machine: one check before the first run, one beside every run, and the wait for it to end.
+//! Other work on the machine: a check before the first run, a check during every run, and waiting until the other work has ended.
 
 use crate::budget::Budget;
 use crate::error::Error;
@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use unrack_paging::{MachineCounters, MachineLoad};
 use unrack_record::{OtherWork, Warning};
 
-/// Time for which the machine is observed at a time.
+/// Duration of one observation of the machine.
 const LOOK: Duration = Duration::from_millis(250);
-/// Quiet looks one after another that a pause of other work seldom has.
+/// Number of consecutive quiet observations after which other work counts as ended. A mere pause of other work is seldom that long.
 const QUIET_LOOKS: u32 = 3;
-/// Part of a budget that the first wait may take.
+/// Part of a budget that the wait before the first run may take.
 const FIRST: f64 = 0.25;
 
 /// Load of the machine, as far as answers depend on it.
@@ -20,9 +20,9 @@ const FIRST: f64 = 0.25;
 pub(crate) struct Load {
     pub cores: u32,
     pub other_work: OtherWork,
-    /// Reason why a run under this load is not to be used, if there is one.
+    /// Reason why a run under this load must not be used, if there is one.
     pub disturbance: Option<Warning>,
-    /// Part of a run's time that other work may have added.
+    /// Part of a run's time that other work on the machine may have added.
     pub lost: f64,
 }
 
@@ -33,7 +33,7 @@ impl From<MachineLoad> for Load {
     }
 }
 
-/// A look at the machine where the runs are made.
+/// Function that observes the machine on which the runs are made.
 pub(crate) type Look<'a> = &'a dyn Fn() -> Result<Load, Error>;
 
 /// Result of the check before the first run.
@@ -43,11 +43,11 @@ pub(crate) struct FirstLook {
     pub waited_s: f64,
 }
 
-/// Looks at the machine before the first run. If other work disturbs it, waits for that to end, for a part of the budget;
-/// without a budget, of which nothing can be spent, says so.
+/// Observes the machine before the first run. If other work disturbs the machine, this function waits for the work to end, for at most a
+/// part of the budget. Without a budget it does not wait and only warns the user.
 ///
 /// # Errors
-/// If the machine cannot be looked at, or the question was canceled.
+/// If the machine cannot be observed, or the question was canceled.
 pub(crate) fn check(look: Look, budget: &Budget, steps: &Steps) -> Result<FirstLook, Error> {
     let load = look()?;
     let Some(why) = &load.disturbance else { return Ok(FirstLook { load, waited_s: 0.0 }) };
@@ -68,18 +68,18 @@ pub(crate) fn check(look: Look, budget: &Budget, steps: &Steps) -> Result<FirstL
     Ok(FirstLook { load, waited_s })
 }
 
-/// Returns the load of the machine while this process does nothing.
+/// Returns the load of the machine while this process is idle.
 pub(crate) fn look() -> Load {
     beside(|| std::thread::sleep(LOOK)).1.into()
 }
 
-/// Does some work, and returns the load of the machine meanwhile, too.
+/// Runs `work`, and returns its result and the load of the machine during it.
 pub(crate) fn beside<T>(work: impl FnOnce() -> T) -> (T, MachineLoad) {
     beside_program(None, work)
 }
 
-/// Does some work, and returns the load of the machine meanwhile, of which the time of a process that is no descendant of this
-/// one is no part.
+/// Runs `work`, and returns its result and the load of the machine during it. The processor time of `program`, which is not a descendant of
+/// this process, does not count as other work.
 pub(crate) fn beside_program<T>(program: Option<u32>, work: impl FnOnce() -> T) -> (T, MachineLoad) {
     let before = MachineCounters::with(program);
     let done = work();
@@ -93,10 +93,10 @@ pub(crate) struct Waited {
     pub waited_s: f64,
 }
 
-/// Waits until other work has left the machine, or `until`.
+/// Waits until other work on the machine has ended, or until the time `until`.
 ///
 /// # Errors
-/// If the machine cannot be looked at, or the question was canceled.
+/// If the machine cannot be observed, or the question was canceled.
 pub(crate) fn wait(look: Look, until: Instant, steps: &Steps) -> Result<Waited, Error> {
     steps.begin("waiting for other work to end")?;
     let began = Instant::now();
@@ -112,12 +112,12 @@ pub(crate) fn wait(look: Look, until: Instant, steps: &Steps) -> Result<Waited, 
     Ok(waited(true))
 }
 
-/// Returns the time until which the first wait may last; `None` without a budget.
+/// Returns the end of the longest wait before the first run; `None` without a budget.
 fn first_until(budget: &Budget) -> Option<Instant> {
     Instant::now().checked_add(Duration::from_secs_f64(budget.left_s()? * FIRST))
 }
 
-/// Returns the time until which a wait may last that leaves so many seconds for what follows it; `None` without a budget.
+/// Returns the end of the longest wait that still leaves `needed_s` seconds for the steps after it; `None` without a budget.
 pub(crate) fn until_needed(budget: &Budget, needed_s: f64) -> Option<Instant> {
     let spare_s = (budget.left_s()? - needed_s).max(0.0);
     Instant::now().checked_add(Duration::from_secs_f64(spare_s))

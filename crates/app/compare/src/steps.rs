@@ -1,4 +1,4 @@
-//! Steps of a question: which one is under way, and how long the others will take.
+//! Steps of a question: the current step, and the predicted time of the remaining ones.
 
 use crate::asking::{Asking, TimeLeft};
 use crate::error::Error;
@@ -6,24 +6,24 @@ use crate::left::{Kind, Left};
 use std::cell::RefCell;
 use std::time::Instant;
 
-/// Steps of a question, as shown to its caller.
+/// Reports the steps of a question to its caller.
 pub(crate) struct Steps<'a> {
     asking: Asking<'a>,
     known: RefCell<Known>,
 }
 
-/// Steps to come.
+/// Remaining steps of a question.
 struct Known {
     left: Left,
     /// End of the last step.
     since: Instant,
-    /// False while some steps to come are not known yet.
+    /// False while some of the remaining steps are not known yet.
     is_whole: bool,
     until: Option<Instant>,
 }
 
 impl<'a> Steps<'a> {
-    /// Begins with no step known; all end at a time at the latest.
+    /// Starts without any known step. All steps end at `until` at the latest.
     pub(crate) fn until(asking: Asking<'a>, until: Option<Instant>) -> Steps<'a> {
         let known = Known { left: Left::default(), since: Instant::now(), is_whole: false, until };
         Steps { asking, known: RefCell::new(known) }
@@ -44,28 +44,28 @@ impl<'a> Steps<'a> {
         self.asking.check()
     }
 
-    /// Tells the user something.
+    /// Shows a message to the user.
     pub(crate) fn say(&self, text: &str) {
         self.asking.progress.say(text);
     }
 
-    /// Shows how far a simulation is.
+    /// Shows the progress of a simulation.
     pub(crate) fn simulated(&self, now: unrack_sim::Progress) {
         self.asking.progress.simulated(now.finished, now.total.unwrap_or(now.submitted));
     }
 
-    /// Adds a step to come, with its predicted time in seconds.
+    /// Adds a step that is still to be done, with its predicted time in seconds.
     pub(crate) fn expect(&self, kind: Kind, predicted_s: f64) {
         self.known.borrow_mut().left.expect(kind, predicted_s);
     }
 
-    /// Notes that all steps to come are known.
+    /// Records that all remaining steps are known, and shows the time left.
     pub(crate) fn all_expected(&self) {
         self.known.borrow_mut().is_whole = true;
         self.show();
     }
 
-    /// Removes an expected step that will not come.
+    /// Removes an expected step that will not be done.
     pub(crate) fn drop(&self, kind: Kind, predicted_s: f64) {
         self.known.borrow_mut().left.drop(kind, predicted_s);
         self.show();
@@ -80,12 +80,12 @@ impl<'a> Steps<'a> {
         self.show();
     }
 
-    /// Returns the predicted time of a step, corrected by the actual times of its kind.
+    /// Returns the predicted time of a step, corrected by the actual times of finished steps of its kind.
     pub(crate) fn corrected(&self, kind: Kind, predicted_s: f64) -> f64 {
         self.known.borrow().left.corrected(kind, predicted_s)
     }
 
-    /// Says that all steps have ended.
+    /// Reports that all steps have ended.
     pub(crate) fn finish(&self) {
         self.asking.progress.finish();
     }

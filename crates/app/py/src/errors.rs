@@ -1,11 +1,11 @@
-//! Errors as exceptions of `unrack.errors`, which tell apart what the exit statuses of the command do.
+//! Converts errors to exceptions of `unrack.errors`, whose classes make the same distinctions as the exit statuses of the command.
 
 use pyo3::prelude::*;
 use serde::Serialize;
 use unrack_grid::ScenarioRunError;
 use unrack_record::RecordError;
 
-/// Class of `unrack.errors`.
+/// Exception class of `unrack.errors`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Class {
     Refused,
@@ -14,7 +14,8 @@ pub(crate) enum Class {
     Lacking,
 }
 
-/// Returns an exception of this class. Where the text names an option of the command, that is an argument here.
+/// Returns an exception of this class. If the text advises the option `--replace` of the command, the text is changed to advise the Python
+/// argument.
 pub(crate) fn raised(class: Class, text: &str) -> PyErr {
     let text = text.replace("give --replace", "give replace=True");
     let name = match class {
@@ -48,7 +49,7 @@ pub(crate) fn of_record(error: &RecordError) -> PyErr {
     }
 }
 
-/// Converts the error of a folder that cannot be created or taken over.
+/// Converts the error of a run folder that cannot be created or taken over.
 pub(crate) fn of_folder(error: &RecordError) -> PyErr {
     match error {
         RecordError::Io { .. } => of_record(error),
@@ -56,10 +57,10 @@ pub(crate) fn of_folder(error: &RecordError) -> PyErr {
     }
 }
 
-/// Returns the exception of a file that cannot be written, with the number of the system's error.
+/// Returns the exception for a file that cannot be written, with the number of the system's error.
 fn not_written(text: &str, number: Option<i32>) -> PyErr {
     let error = raised(Class::NotWritten, text);
-    // It has this attribute, as every OSError.
+    // Like every `OSError`, the exception has the attribute `errno`.
     let _ = Python::attach(|py| error.value(py).setattr("errno", number));
     error
 }

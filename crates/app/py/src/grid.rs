@@ -1,4 +1,4 @@
-//! Points of a sweep, run here or one by one elsewhere, and kept in a folder.
+//! Points of a sweep, which are run here or one by one elsewhere, and stored in a folder.
 
 use crate::errors::{Class, of_record, of_run, raised};
 use crate::waiting::{Gauge, interruptible};
@@ -17,16 +17,16 @@ use unrack_sim::Summary;
 #[pyclass(frozen, module = "unrack._native")]
 pub(crate) struct Grid {
     source: ScenarioSource,
-    /// File, or name of the text.
+    /// Path of the scenario file, or the name of its text.
     name: String,
-    /// Axes, as they were given.
+    /// Axes as given by the caller.
     set: Vec<String>,
     seeds: Option<String>,
     plan: Plan,
 }
 
 impl Grid {
-    /// Checks all points; `gauge` may end that.
+    /// Checks all points. `gauge` may cancel the check.
     pub(crate) fn check(
         source: &ScenarioSource,
         name: String,
@@ -60,7 +60,7 @@ impl Grid {
         self.plan.points.len()
     }
 
-    /// Creates the folder of the sweep, or takes it over as the command does, and returns the folder of its points.
+    /// Creates the folder of the sweep, or takes over an existing one like the command does. Returns the folder for its points.
     #[pyo3(signature = (folder, replace = false))]
     fn folder(&self, folder: PathBuf, replace: bool) -> PyResult<PathBuf> {
         let made = sweep_folder::create(&folder, &self.plan, &self.name, replace);
@@ -72,14 +72,14 @@ impl Grid {
         Ok(self.point(index)?.set.clone())
     }
 
-    /// Returns the scenario of a point in full, and the files that it names: keys and paths.
+    /// Returns the complete scenario of a point, and the files that it names, as pairs of key and path.
     fn scenario(&self, index: usize) -> PyResult<(String, Vec<(&'static str, PathBuf)>)> {
         let (scenario, _) = self.source.origin.load(&self.point(index)?.set).map_err(|why| of_run(&why))?;
         let files = scenario.files().into_iter().map(|(key, file)| (key, file.path.clone())).collect();
         Ok((scenario.explain(), files))
     }
 
-    /// Returns the points that a folder does not have yet, by their index; equal points once.
+    /// Returns the indices of the points that are not in the folder yet. Of equal points, only the first is returned.
     fn missing(&self, folder: PathBuf) -> PyResult<Vec<usize>> {
         let kept = KeptPoints::open(folder, &build()).map_err(|why| of_record(&why))?;
         let mut seen = std::collections::BTreeSet::new();
@@ -90,7 +90,7 @@ impl Grid {
         Ok(self.plan.points.iter().enumerate().filter(is_missing).map(|(index, _)| index).collect())
     }
 
-    /// Keeps the figures of a point, as [`Source::point`](crate::source::Source) returned them.
+    /// Stores the figures of a point in the folder, in the form in which [`Source::point`](crate::source::Source) returns them.
     fn keep(&self, folder: PathBuf, index: usize, figures: &str) -> PyResult<()> {
         let point = self.point(index)?;
         let wrong = |why| raised(Class::Failed, &format!("these are no figures of a point: {why}"));
@@ -99,7 +99,7 @@ impl Grid {
         kept.write(&point.scenario_hash, &self.plan.asked, &summary).map_err(|why| of_record(&why))
     }
 
-    /// Runs the points that a folder does not have yet, on so many threads or all cores, and keeps them there.
+    /// Runs the points that are not in the folder yet, and stores them there. Without `threads`, it uses all cores.
     #[pyo3(signature = (folder, threads = None, progress = None))]
     fn run(
         &self,
@@ -118,7 +118,7 @@ impl Grid {
     }
 }
 
-/// Progress of a grid, in [`STEPS`] of a point.
+/// Progress of a grid. Each point counts as [`STEPS`] steps.
 struct Steps<'a>(&'a Gauge);
 
 impl GridWatch for Steps<'_> {

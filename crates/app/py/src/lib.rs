@@ -1,17 +1,17 @@
-//! Module `unrack._native`: questions about programs, scenarios, simulations and sweeps for Python, which wraps them in the package `unrack`.
+//! Python module `unrack._native`: questions about programs, scenarios, simulations and sweeps. The Python package `unrack` wraps it.
 //!
 //! | module | does |
 //! |---|---|
-//! | [`source`] | a scenario as it is named: checked, explained, drawn, simulated |
+//! | [`source`] | a scenario from a file or a text: checked, explained, drawn, simulated |
 //! | [`simulation`] | results of one simulation |
-//! | [`grid`] | points of a sweep, run here or one by one elsewhere, and kept in a folder |
-//! | [`questions`] | what far memory does to a program: asked here, and run by the command |
+//! | [`grid`] | points of a sweep, run here or one by one elsewhere, and stored in a folder |
+//! | [`questions`] | effect of far memory on a program: asked here, while the command makes the runs |
 //! | [`table`] | tables through Arrow's C interface |
-//! | [`waiting`] | long work without the interpreter lock, with progress, that Ctrl-C ends |
+//! | [`waiting`] | long work without the interpreter lock, with progress, which Ctrl-C cancels |
 //! | [`errors`] | errors as exceptions of `unrack.errors` |
 //!
-//! Results other than tables pass as JSON text: Python has a fast reader of it, and the figures are those of the command
-//! digit for digit.
+//! Results other than tables pass as JSON text, because Python reads it fast, and the figures then equal those of the command digit for
+//! digit.
 
 mod errors;
 mod grid;
@@ -23,7 +23,7 @@ mod waiting;
 
 use pyo3::prelude::*;
 
-/// Scenarios and sweeps, in Rust.
+/// Scenarios and sweeps, implemented in Rust.
 #[pymodule(name = "_native")]
 mod unrack_native {
     use super::PyResult;
@@ -39,7 +39,7 @@ mod unrack_native {
     #[pymodule_export]
     use super::table::{Table, read_table};
 
-    /// Returns version, commit and hash of the sources of this build, as JSON.
+    /// Returns the version, the commit and the hash of the sources of this build, as JSON.
     #[pyo3::pyfunction]
     fn build() -> PyResult<String> {
         super::errors::json(&unrack_build::build())

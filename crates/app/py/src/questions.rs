@@ -1,8 +1,8 @@
-//! Questions about a program: they are asked here, with progress and Ctrl-C, and the command makes the runs.
+//! Questions about a program. They are asked in this process, with progress and Ctrl-C, while the command `unrack` makes the runs.
 //!
-//! A run claims signals, the orphans of all descendants and the processor time of all children: an interpreter has its own
-//! uses for them, so the command has to make it ([`RunsPlace::Command`]). Instrumented runs, and expressions that judge an
-//! answer, are the command's alone.
+//! A run takes over signals, the orphans of all descendants and the processor time of all children. An interpreter uses these itself, so a
+//! separate command has to make the run ([`RunsPlace::Command`]). Instrumented runs, and expressions that judge an answer, are available
+//! only in the command.
 
 use crate::errors::{Class, raised};
 use crate::waiting::{Gauge, interruptible};
@@ -20,9 +20,9 @@ use unrack_compare::{
 };
 use unrack_rack::Scope;
 
-/// Options by the name of their flag, without dashes; lists have their values apart.
+/// Options by the name of their flag, without dashes. The values of a list are separate elements.
 type Given = BTreeMap<String, Vec<OsString>>;
-/// Steps of the whole work, as shown.
+/// Number of progress steps of the whole work.
 const WHOLE: f64 = 1000.0;
 
 /// Compares fabrics by a program's slowdown, and returns the summary as JSON. `unrack` is the path of the command.
@@ -65,7 +65,7 @@ fn text(answer: &impl Serialize) -> String {
     serde_json::to_string_pretty(answer).expect("answers are printed") + "\n"
 }
 
-/// Asks a question on another thread.
+/// Asks a question on another thread, and returns its answer.
 fn answered<T: Send>(
     py: Python<'_>,
     unrack: &Path,
@@ -86,7 +86,7 @@ fn answered<T: Send>(
     })
 }
 
-/// Progress of a question on a gauge: the part of its time that is over.
+/// Shows the progress of a question on a gauge: the elapsed part of its predicted time.
 struct Shown<'a> {
     gauge: &'a Gauge,
     began: Instant,
@@ -118,7 +118,7 @@ impl StepProgress for Shown<'_> {
     }
 
     fn say(&self, text: &str) {
-        // A message that cannot be shown is no reason to end the work.
+        // If a message cannot be shown, the work continues.
         let _ = Python::attach(|py| {
             let error = py.import("sys")?.getattr("stderr")?;
             error.call_method1("write", (format!("unrack: {text}\n"),)).map(drop)
@@ -173,7 +173,7 @@ fn nothing_else(given: &Given) -> Result<(), String> {
     given.keys().next().map_or(Ok(()), |name| Err(format!("{name} is no option here")))
 }
 
-/// Takes an option.
+/// Removes an option and returns its parsed value. `None` if the option is not given.
 fn one<T>(
     given: &mut Given,
     name: &str,
@@ -184,7 +184,7 @@ fn one<T>(
     parse(value).map(Some).map_err(|why| format!("{name} is '{value}': {why}"))
 }
 
-/// Takes an option with several values, each by itself or with commas between them.
+/// Removes an option with several values, and returns them. The values are separate elements or separated by commas.
 fn list<T>(
     given: &mut Given,
     name: &str,
@@ -196,7 +196,7 @@ fn list<T>(
     texts.into_iter().flat_map(|text| text.split(',')).map(each).collect::<Result<_, _>>().map(Some)
 }
 
-/// Takes an option that is a path.
+/// Removes an option that is a path, and returns it.
 fn path(given: &mut Given, name: &str) -> Option<PathBuf> {
     given.remove(name)?.into_iter().next().map(PathBuf::from)
 }

@@ -12,7 +12,7 @@ use unrack_record::{Purpose, RunFolder, ports, to_batches};
 #[pyclass(frozen, module = "unrack._native")]
 pub(crate) struct Simulation {
     pub simulated: Simulated,
-    /// Links over time, if they were asked for.
+    /// Links over time, if the caller requested them.
     pub links: Option<(ports::Meta, Vec<ports::Row>)>,
     /// Name of the scenario, and its settings.
     pub name: String,
@@ -27,26 +27,26 @@ impl Simulation {
         json(&self.simulated.figures)
     }
 
-    /// Returns the scenario in full, as TOML.
+    /// Returns the complete scenario, as TOML.
     fn scenario(&self) -> String {
         self.simulated.scenario.explain()
     }
 
-    /// Returns every message, one row each.
+    /// Returns a table of all messages, with one row for each.
     fn messages(&self, py: Python<'_>) -> Table {
         let (done, network) = (&self.simulated.done, &self.simulated.setup.network);
         let (schema, batches) = py.detach(|| to_batches(message_rows(done, network), &message_meta(done)));
         Table::new(schema, batches)
     }
 
-    /// Returns links over time, or `None` unless they were asked for.
+    /// Returns the table of links over time; `None` if the caller did not request it.
     fn ports(&self) -> Option<Table> {
         let (meta, rows) = self.links.as_ref()?;
         let (schema, batches) = to_batches::<ports::Row>(rows.iter().copied(), meta);
         Some(Table::new(schema, batches))
     }
 
-    /// Writes the run folder that `unrack sim --out` writes.
+    /// Writes the same run folder as `unrack sim --out`.
     #[pyo3(signature = (folder, replace = false))]
     fn save(&self, py: Python<'_>, folder: PathBuf, replace: bool) -> PyResult<()> {
         let Simulated { scenario, .. } = &self.simulated;

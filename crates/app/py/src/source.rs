@@ -1,4 +1,4 @@
-//! Scenario as it is named: checked, explained, drawn, simulated.
+//! A scenario from a file or a text, which can be checked, explained, drawn and simulated.
 
 use crate::errors::{Class, json, of_run, raised};
 use crate::grid::Grid;
@@ -13,7 +13,7 @@ use unrack_grid::{ScenarioOrigin, ScenarioRunError, ScenarioSource, sweep};
 use unrack_record::Started;
 use unrack_units::Time;
 
-/// Scenario as it is named: a file or a text, with settings that replace its values.
+/// A scenario from a file or a text, with settings that replace its values.
 #[pyclass(frozen, module = "unrack._native")]
 #[derive(Clone)]
 pub(crate) struct Source {
@@ -23,7 +23,7 @@ pub(crate) struct Source {
 
 #[pymethods]
 impl Source {
-    /// Creates a source of a file, or of a text with a name for errors.
+    /// Creates a source from a file, or from a text. The name of the text appears in error messages.
     #[new]
     #[pyo3(signature = (path = None, text = None, name = "<text>", set = Vec::new(), transfers = None))]
     fn new(
@@ -42,7 +42,7 @@ impl Source {
         Ok(Source { source: ScenarioSource { origin, transfers }, set })
     }
 
-    /// Checks that the scenario can be run, and returns what it is, as JSON.
+    /// Checks that the scenario can be run, and returns its description as JSON.
     fn check(&self, py: Python<'_>) -> PyResult<String> {
         let ready = py.detach(|| self.source.ready(&self.set)).map_err(|why| of_run(&why))?;
         let scenario = &ready.scenario;
@@ -56,7 +56,7 @@ impl Source {
         }))
     }
 
-    /// Returns the scenario in full, as TOML.
+    /// Returns the complete scenario, as TOML.
     fn explain(&self, py: Python<'_>) -> PyResult<String> {
         let loaded = py.detach(|| self.source.origin.load(&self.set));
         Ok(loaded.map_err(|why| of_run(&why))?.0.explain())
@@ -68,8 +68,8 @@ impl Source {
         Ok(loaded.map_err(|why| of_run(&why))?.1.network.topology.draw())
     }
 
-    /// Simulates the scenario on so many threads; with `every`, a time such as `10us`, links are sampled at
-    /// that interval.
+    /// Simulates the scenario on this number of threads. If `every` is given, a time such as `10us`, the links are sampled at that
+    /// interval.
     #[pyo3(signature = (threads = 1, every = None, progress = None))]
     fn simulate(
         &self,
@@ -97,7 +97,7 @@ impl Source {
         })
     }
 
-    /// Returns the points of a grid: lists of values, `KEY=VALUE,VALUE,...`, and seeds.
+    /// Returns the points of a grid. The axes are lists of values, `KEY=VALUE,VALUE,...`, and the seeds.
     #[pyo3(signature = (axes, seeds = None))]
     fn grid(&self, py: Python<'_>, axes: Vec<String>, seeds: Option<String>) -> PyResult<Grid> {
         let all = [&self.set[..], &axes].concat();
@@ -106,7 +106,7 @@ impl Source {
         })?
     }
 
-    /// Simulates one point of a grid, and returns its figures as JSON, as folders keep them.
+    /// Simulates one point of a grid, and returns its figures as JSON in the form that sweep folders store.
     #[pyo3(signature = (set, progress = None))]
     fn point(
         &self,
@@ -125,7 +125,7 @@ impl Source {
 }
 
 impl Source {
-    /// Returns the file, or the name of the text.
+    /// Returns the path of the file, or the name of the text.
     fn name(&self) -> String {
         match &self.source.origin {
             ScenarioOrigin::File(path) => path.display().to_string(),

@@ -1,4 +1,4 @@
-//! Tables through Arrow's C interface: polars, pandas, pyarrow and duckdb take them without a copy.
+//! Tables through Arrow's C interface, from which polars, pandas, pyarrow and duckdb read them without a copy.
 
 use crate::errors::of_record;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use std::path::PathBuf;
 
-/// Table that other libraries read through `__arrow_c_stream__`.
+/// A table that other libraries read through `__arrow_c_stream__`.
 #[pyclass(frozen, module = "unrack._native")]
 pub(crate) struct Table {
     schema: SchemaRef,
@@ -29,7 +29,7 @@ impl Table {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// Names of the columns, in their order.
+    /// Names of the columns, in order.
     #[getter]
     fn columns(&self) -> Vec<String> {
         self.schema.fields().iter().map(|field| field.name().clone()).collect()
@@ -41,7 +41,7 @@ impl Table {
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
-    /// Returns the rows as a capsule `arrow_array_stream`. A requested schema is a wish, and not followed.
+    /// Returns the rows as a capsule `arrow_array_stream`. A requested schema is only a preference, and is ignored.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(
         &self,

@@ -1,5 +1,4 @@
-//! Long work: it runs on a thread of its own without the interpreter lock, while the calling thread shows progress and
-//! looks for signals.
+//! Long work: it runs on a separate thread without the interpreter lock, while the calling thread shows progress and checks for signals.
 
 use crate::errors::{Class, raised};
 use pyo3::prelude::*;
@@ -10,10 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// Interval between looks at progress and signals.
+/// Interval at which the calling thread shows progress and checks for signals.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Progress of some work, and whether it is to stop.
+/// Progress of some work, and whether the work must stop.
 #[derive(Debug, Default)]
 pub(crate) struct Gauge {
     done: AtomicU64,
@@ -21,46 +20,46 @@ pub(crate) struct Gauge {
     stops: AtomicBool,
 }
 
-/// Payload of the unwinding by which work that is to stop ends: simulations have no other way out between events.
+/// Panic payload that unwinds work that must stop, because a simulation has no other way to end between events.
 struct Stopped;
 
 impl Gauge {
-    /// Says how far the work is. Does not return if it is to stop.
+    /// Records the progress of the work. Unwinds if the work must stop.
     pub(crate) fn show(&self, done: u64, all: u64) {
         self.done.store(done, Ordering::Relaxed);
         self.all.store(all, Ordering::Relaxed);
         self.check();
     }
 
-    /// Says how much work there is.
+    /// Records the total amount of work.
     pub(crate) fn begin(&self, all: u64) {
         self.all.store(all, Ordering::Relaxed);
     }
 
-    /// Says that the work is further by `steps`. Does not return if it is to stop.
+    /// Adds `steps` to the finished work. Unwinds if the work must stop.
     pub(crate) fn advance(&self, steps: u64) {
         self.done.fetch_add(steps, Ordering::Relaxed);
         self.check();
     }
 
-    /// Returns what becomes true when the work is to stop.
+    /// Returns the flag that becomes true when the work must stop.
     pub(crate) fn stops(&self) -> &AtomicBool {
         &self.stops
     }
 
-    /// Does not return if the work is to stop. A thread that unwinds already does stop: a second unwinding would abort.
+    /// Unwinds if the work must stop. A thread that is already unwinding is left alone, because a second unwinding would abort the process.
     pub(crate) fn check(&self) {
         if self.stops.load(Ordering::Relaxed) && !std::thread::panicking() {
-            // Without the panic hook: nothing went wrong.
+            // `resume_unwind` does not call the panic hook, because stopping is no error.
             resume_unwind(Box::new(Stopped));
         }
     }
 }
 
-/// Number of works that are being stopped: other threads of theirs panic, and that is no news.
+/// Number of pieces of work that are being stopped. Panics of their threads are expected, so they are not reported.
 static STOPPING: AtomicU32 = AtomicU32::new(0);
 
-/// Keeps panics of works that are being stopped from being reported.
+/// Installs a panic hook that does not report panics while some work is being stopped.
 fn quiet_when_stopping() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -73,8 +72,8 @@ fn quiet_when_stopping() {
     });
 }
 
-/// Calls `work` on another thread and returns what it returned. Until then, calls `progress` with the work done and all
-/// work, both as numbers, and ends the work if that raises, or if a signal's handler does, as Ctrl-C's.
+/// Calls `work` on another thread, and returns its result. Meanwhile it calls `progress` with two numbers, the finished and the total work.
+/// If `progress` or the handler of a signal (such as Ctrl-C) raises an exception, the work is stopped.
 pub(crate) fn interruptible<T: Send>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
@@ -95,7 +94,7 @@ pub(crate) fn interruptible<T: Send>(
         std::thread::scope(|scope| {
             let (give, take) = channel();
             scope.spawn(move || {
-                // The receiver waits for this.
+                // The receiver waits for this value.
                 drop(give.send(catch_unwind(AssertUnwindSafe(|| work(gauge)))));
             });
             let mut interrupted = None;
@@ -129,7 +128,7 @@ pub(crate) fn interruptible<T: Send>(
     }
 }
 
-/// Returns the text of an error of Unrack itself, which it has reported on stderr with its place.
+/// Returns the text for an internal error of Unrack. The panic hook has already printed the error and its place to stderr.
 fn internal_error(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
     format!("internal error: {}: please report it, with the scenario", text.unwrap_or("no text"))

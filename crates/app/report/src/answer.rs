@@ -10,7 +10,7 @@ pub(crate) fn question(command: &[String]) -> String {
     format!("What would disaggregated memory do to {}?", program(command))
 }
 
-/// Returns the answer: "With 25% of its 256 MiB local, sort would be ..."
+/// Returns the answer as text: "With 25% of its 256 MiB local, sort would be ..."
 pub(crate) fn comparison(c: &Comparison) -> String {
     let roughly = if c.rough.is_some() { "Roughly: with" } else { "With" };
     let mut text =
@@ -32,14 +32,14 @@ pub(crate) fn comparison(c: &Comparison) -> String {
 fn loss_on(fabric: &FabricResult) -> Option<String> {
     let (slowdown, [_, most]) = (fabric.slowdown?, fabric.slowdown_ci95?);
     let text = format!("{} on {}", loss(slowdown), fabric.fabric);
-    // An interval that reaches beyond twice the estimate is stated with it.
+    // The upper end of the interval is stated only if the loss at that end is more than twice the estimated loss.
     Some(match most - 1.0 > (2.0 * (slowdown - 1.0)).max(LITTLE) {
         true => format!("{text} (at most {})", loss(most)),
         false => text,
     })
 }
 
-/// Loss that needs no remark.
+/// Loss that is too small to be mentioned.
 const LITTLE: f64 = 0.01;
 
 /// Returns a slowdown in words.
@@ -56,7 +56,7 @@ pub(crate) fn map_question(command: &[String]) -> String {
     format!("Which latency, bandwidth and local share does {} need?", program(command))
 }
 
-/// Returns the answer of a map: "At 5 µs and 40 Gb/s ...", over its local shares.
+/// Returns the answer of a map as text: "At 5 µs and 40 Gb/s ...", for all its local shares.
 pub(crate) fn map(map: &SlowdownMap) -> String {
     let (latency, bandwidth) = reference(map);
     let stated = |local: &MapLocal| {
@@ -85,8 +85,7 @@ pub(crate) fn is_rough(map: &SlowdownMap) -> bool {
     map.locals.iter().any(|local| local.rough.is_some())
 }
 
-/// Returns the indices of the latency and bandwidth that the answer is about: those nearest to the values that DDC §3
-/// holds fixed.
+/// Returns the indices of the latency and the bandwidth that the answer is about. They are nearest to the values that DDC §3 holds fixed.
 pub(crate) fn reference(map: &SlowdownMap) -> (usize, usize) {
     let latency = nearest(map.latencies_ns.iter().copied(), 5_000.0);
     (latency, nearest(map.bandwidths_bps.iter().map(|bps| *bps as f64), 40e9))
@@ -114,7 +113,7 @@ pub(crate) fn fit(fit: &Fit) -> String {
     )
 }
 
-/// Describes the line of a comparison, or says why there is none.
+/// Describes the fitted line of a comparison, or states the reason why there is none.
 pub(crate) fn line(injection: &Injection) -> String {
     match (&injection.fit, &injection.withheld) {
         (Some(line), _) => fit(line),
@@ -123,7 +122,7 @@ pub(crate) fn line(injection: &Injection) -> String {
     }
 }
 
-/// Describes the pager's floor.
+/// Describes the pager's cost per fetch, which is the smallest delay.
 pub(crate) fn floor(floor_ns: Option<f64>) -> String {
     match floor_ns {
         Some(floor_ns) => format!(
@@ -134,7 +133,7 @@ pub(crate) fn floor(floor_ns: Option<f64>) -> String {
     }
 }
 
-/// Returns "3 of 16 runs were disturbed ...", if any were.
+/// Returns a text such as "3 of 16 runs were disturbed ...", if other work disturbed any runs.
 pub(crate) fn disturbance(d: &Disturbance, is_rough: bool) -> Option<String> {
     let (disturbed, last) = (d.disturbed.len(), d.disturbed.last()?);
     let again = d.disturbed.iter().filter(|run| run.repeated).count();
@@ -149,7 +148,7 @@ pub(crate) fn disturbance(d: &Disturbance, is_rough: bool) -> Option<String> {
     ))
 }
 
-/// Returns a slowdown and its interval: "1.024" and "1.020 to 1.028"; "~1.024" of a rough one.
+/// Returns a slowdown and its interval as texts, for example "1.024" and "1.020 to 1.028". A rough slowdown is "~1.024".
 pub(crate) fn with_interval(c: &Comparison, fabric: &FabricResult) -> (String, String) {
     let about = if c.rough.is_some() { "~" } else { "" };
     match (fabric.slowdown, fabric.slowdown_ci95) {

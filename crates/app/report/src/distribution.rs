@@ -1,10 +1,10 @@
-//! Measurements too numerous to draw, reduced to what a picture can show.
+//! Measurements with too many values to draw, reduced to the values that a picture can show.
 
-/// Cumulative distribution of values, kept at a few hundred quantiles.
+/// Cumulative distribution of values, reduced to a few hundred quantiles.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cdf {
     pub count: u64,
-    /// Values, and the share of all values at or below each; both ascend.
+    /// Values, and the share of all values at or below each of them. Both are in ascending order.
     quantiles: Vec<(f64, f64)>,
 }
 
@@ -32,14 +32,14 @@ impl Cdf {
         (self.quantiles[0].0, self.quantiles[self.quantiles.len() - 1].0)
     }
 
-    /// Returns the share of the values at or below `value`, to a quantile.
+    /// Returns the share of the values at or below `value`, to the precision of the quantiles.
     pub(crate) fn share_at(&self, value: f64) -> f64 {
         let after = self.quantiles.partition_point(|(v, _)| *v <= value);
         after.checked_sub(1).map_or(0.0, |index| self.quantiles[index].1)
     }
 }
 
-/// Pages moved in equal steps of time over a captured run.
+/// Page transfers of a captured run, counted in equal steps of time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FetchRate {
     pub step_s: f64,
@@ -50,7 +50,7 @@ pub struct FetchRate {
 const STEPS: usize = 240;
 
 impl FetchRate {
-    /// Counts `moves`: time in ns, and whether it was a fetch. `None` if nothing moved.
+    /// Counts `moves`: each has a time in ns, and whether it was a fetch. `None` if there are no moves.
     pub fn from_moves(run_ns: u64, moves: impl Iterator<Item = (u64, bool)> + Clone) -> Option<FetchRate> {
         let end = moves.clone().map(|(t_ns, _)| t_ns + 1).max()?.max(run_ns);
         let mut rate = FetchRate {
@@ -66,7 +66,7 @@ impl FetchRate {
         Some(rate)
     }
 
-    /// Returns pages per second in each step, as (middle of the step, rate).
+    /// Returns the transfers per second in each step, as pairs (middle of the step, rate).
     pub(crate) fn per_second(&self, counts: &[u64]) -> Vec<(f64, f64)> {
         let middle = |step: usize| (step as f64 + 0.5) * self.step_s;
         counts.iter().enumerate().map(|(step, &n)| (middle(step), n as f64 / self.step_s)).collect()

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use unrack_record::RecordError;
 
-/// Reason why a report could not be made, and what to do about it.
+/// Reason why a report could not be made. The text also states what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     #[error(

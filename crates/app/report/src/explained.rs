@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// Time of one message, divided by what it was spent on.
+/// Time of one message, divided by where and why it was spent.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct ExplainedMessage {
     pub message: u64,
@@ -12,9 +12,9 @@ pub struct ExplainedMessage {
     pub dst: u32,
     pub submitted_ns: f64,
     pub completion_ns: f64,
-    /// Completion time of the message alone on the same fabric.
+    /// Completion time that the message would have alone on the same fabric.
     pub unloaded_ns: f64,
-    /// Parts in order, without a gap.
+    /// Parts of the time in order, without gaps.
     pub parts: Vec<ExplainedPart>,
 }
 

@@ -1,4 +1,4 @@
-//! Figures as files: SVG, and its Vega-Lite specification, of which other tools make what they like.
+//! Figures as files: SVG, and a Vega-Lite specification from which other tools can redraw the figure.
 
 use std::path::{Path, PathBuf};
 
@@ -6,8 +6,8 @@ use unrack_record::atomic_write;
 
 use crate::{Picture, ReportError};
 
-/// Writes `ID.svg` for each figure into `folder`, which is created if absent, and beside it `ID.vl.json`, its Vega-Lite
-/// specification. Returns the paths, those of the specifications last.
+/// Writes the files `ID.svg` and `ID.vl.json` (the Vega-Lite specification) of each figure into `folder`, which is created if it does not
+/// exist. Returns the paths, first those of the SVG files, then those of the specifications.
 ///
 /// # Errors
 /// [`ReportError`] if a file or the folder cannot be written.

@@ -6,16 +6,15 @@
 //! | read run folders | [`RecordedRun::read`], [`Report::read`] |
 //! | make the page | [`Report::html`], [`Report::write`] |
 //! | draw where a message spent its time | [`explain_figure`] |
-//! | draw lines of one's own, a sweep, or the maps of several programs | [`SeriesChart`], [`sweep_figures`], [`heat_of_programs`] |
+//! | draw other lines, a sweep, or the maps of several programs | [`SeriesChart`], [`sweep_figures`], [`heat_of_programs`] |
 //! | compare two run folders | [`Difference::between`] |
 //! | export figures | [`Report::figures`], [`write_svgs`] |
 //!
-//! The page is one file, without network access, fonts or scripts from elsewhere; its content security policy makes the
-//! browser enforce that. All text from outside (commands, scenarios, names) passes through one escaping writer,
-//! `markup`.
+//! The page is one file, which loads no fonts, scripts or other files; its content security policy makes the browser enforce that. All text
+//! from outside (commands, scenarios, names) passes through one writer that escapes it, `markup`.
 //!
-//! Modules: `run` reads folders, `answer` and `needs` put results into sentences, `figures` draws them with `chart`,
-//! `page` assembles the page, `export` writes figures as files.
+//! Modules: `run` reads folders, `answer` and `needs` turn results into sentences, `figures` draws them with `chart`, `page` assembles the
+//! page, `export` writes figures as files.
 #![forbid(unsafe_code)]
 
 mod answer;

@@ -1,4 +1,4 @@
-//! Results of loads and stores in words, for the terminal and the page.
+//! Results by loads and stores as text, for the terminal and the page.
 
 use unrack_record::{
     LineCounts, LinesFabric, LinesResult, LinesSummary, NamedMisses, Stated, ThreadSlowdown,
@@ -8,10 +8,10 @@ use crate::words::{
     bytes, count, listed, nanoseconds, number, percent, program, ratio, seconds, share, shortened,
 };
 
-/// Rows of a table of names: the rest is told as a sum.
+/// Number of rows of a table of names. The other names are added up in one more row.
 pub(crate) const NAMES: usize = 10;
 
-/// Longest name that is shown, in characters: those of generated functions have hundreds.
+/// Maximum length of a name, in characters, because names of generated functions have hundreds of characters.
 const NAME: usize = 60;
 
 /// Returns the question that a result answers.
@@ -51,7 +51,7 @@ pub(crate) fn answer(summary: &LinesSummary) -> String {
     }
 }
 
-/// Describes the native runs and what the model says of the same.
+/// Describes the native runs, and the model's prediction of them.
 pub(crate) fn native(lines: &LinesResult) -> String {
     let native = lines.native.as_ref().map_or("not run".into(), |native| {
         format!(
@@ -76,7 +76,7 @@ pub(crate) fn native(lines: &LinesResult) -> String {
     format!("{native}; by the model, with all memory near: {predicted}")
 }
 
-/// Describes the counts of the run, and of which part of it they are.
+/// Describes the counts of the run, and the part of the run that they cover.
 pub(crate) fn counts(lines: &LinesResult) -> String {
     let counts = &lines.counts;
     let part = lines.seen.map_or(String::new(), |seen| {
@@ -97,7 +97,7 @@ pub(crate) fn counts(lines: &LinesResult) -> String {
     )
 }
 
-/// Describes what came from memory and went there: misses are the accesses that memory served, everywhere.
+/// Describes the cache lines read from memory and written back to it. Misses are the loads and stores that memory served.
 pub(crate) fn memory(counts: &LineCounts) -> String {
     let misses =
         counts.served.iter().find(|served| served.level == "memory").map_or(0, |served| served.accesses);
@@ -110,11 +110,11 @@ pub(crate) fn memory(counts: &LineCounts) -> String {
     )
 }
 
-/// Rows of the table of threads: the rest are in the JSON.
+/// Number of rows of the table of threads. The other threads are only in the JSON.
 const THREADS: usize = 10;
 
-/// Returns the rows of the table of threads, if there are several: name, instructions, misses, windows, time with all memory near,
-/// and the slowdown at the middle and at the greatest latency.
+/// Returns the rows of the table of threads, if there are several threads. A row has name, instructions, misses, recorded windows, time
+/// with all memory near, and the slowdown at the middle and at the greatest latency.
 pub(crate) fn threads(lines: &LinesResult) -> Vec<[String; 7]> {
     let row = |thread: &ThreadSlowdown| {
         let at = |point: usize| {
@@ -138,13 +138,13 @@ pub(crate) fn threads(lines: &LinesResult) -> Vec<[String; 7]> {
     }
 }
 
-/// Returns the latencies at which the table of threads has slowdowns.
+/// Returns the latencies at which the table of threads shows slowdowns.
 pub(crate) fn thread_latencies(lines: &LinesResult) -> [String; 2] {
     let at = |point: usize| lines.curve.get(point).map_or("-".into(), |point| nanoseconds(point.latency_ns));
     [at(lines.curve.len() / 2), at(lines.curve.len().saturating_sub(1))]
 }
 
-/// Returns each level with its accesses, and their number in a thousand instructions.
+/// Returns, for each level of the memory hierarchy, its name, its accesses, and its accesses per thousand instructions.
 pub(crate) fn served(counts: &LineCounts) -> Vec<[String; 3]> {
     let thousands = counts.instructions as f64 / 1e3;
     let row = |served: &unrack_record::ServedCount| {
@@ -153,7 +153,7 @@ pub(crate) fn served(counts: &LineCounts) -> Vec<[String; 3]> {
     counts.served.iter().map(row).collect()
 }
 
-/// Describes what bounds the critical thread with all memory near.
+/// Describes which resources limit the critical thread with all memory near.
 pub(crate) fn bound(lines: &LinesResult) -> String {
     let (Some(stalls), Some(critical)) = (&lines.stalls, &lines.critical) else { return "withheld".into() };
     let part = |share: f64| percent((share * 1000.0).round() / 1000.0);
@@ -171,7 +171,7 @@ pub(crate) fn bound(lines: &LinesResult) -> String {
     )
 }
 
-/// Returns a value and its interval; for what is withheld, that word and a dash.
+/// Returns a value and its interval as texts. For a withheld value, the texts are "withheld" and a dash.
 pub(crate) fn stated(value: &Stated, text: impl Fn(f64) -> String) -> [String; 2] {
     match value.known() {
         Some(interval) => {
@@ -182,17 +182,17 @@ pub(crate) fn stated(value: &Stated, text: impl Fn(f64) -> String) -> [String; 2
     }
 }
 
-/// Keys of the warnings that make all slowdowns rough: other work disturbed the native runs, or the measurement of this machine.
+/// Keys of the warnings that make all slowdowns rough, because other work disturbed the native runs or the calibration of this machine.
 const ROUGH: [&str; 2] = ["native-disturbed", "calibration-disturbed"];
 
-/// Returns a slowdown and its interval: "1.024" and "1.020 to 1.028"; "~1.024" of a rough one.
+/// Returns a slowdown and its interval as texts, for example "1.024" and "1.020 to 1.028". A rough slowdown is "~1.024".
 fn slowdown(lines: &LinesResult, value: &Stated) -> [String; 2] {
     let is_rough = lines.warnings.iter().any(|warning| ROUGH.contains(&warning.key.as_str()));
     let [text, interval] = stated(value, ratio);
     [if is_rough && value.known().is_some() { format!("~{text}") } else { text }, interval]
 }
 
-/// Returns the placement that was asked for, in words.
+/// Returns the requested placement as text.
 pub(crate) fn placement(lines: &LinesResult) -> String {
     match lines.placement.as_str() {
         "all" | "all-far" => "all far".into(),
@@ -203,7 +203,7 @@ pub(crate) fn placement(lines: &LinesResult) -> String {
     }
 }
 
-/// Returns the rows of the table of slowdowns by latency: a latency, the slowdown and its interval.
+/// Returns the rows of the table of slowdowns by latency. A row has the latency, the slowdown and its interval.
 pub(crate) fn curve(lines: &LinesResult) -> Vec<[String; 3]> {
     let row = |point: &unrack_record::CurvePoint| {
         let [value, interval] = slowdown(lines, &point.slowdown);
@@ -217,7 +217,7 @@ pub(crate) fn latencies(lines: &LinesResult) -> Vec<String> {
     lines.curve.iter().map(|point| nanoseconds(point.latency_ns)).collect()
 }
 
-/// Returns the rows of that table: a placement, and the slowdown at each latency; the one that was asked for first.
+/// Returns the rows of the table of placements, the requested placement first. A row has the placement, and the slowdown at each latency.
 pub(crate) fn placements(lines: &LinesResult) -> Vec<Vec<String>> {
     let row = |name: String, curve: &[unrack_record::CurvePoint]| {
         let slowdowns = curve.iter().map(|point| slowdown(lines, &point.slowdown)[0].clone());
@@ -239,7 +239,7 @@ pub(crate) fn fabrics(lines: &LinesResult) -> Vec<Vec<String>> {
     lines.fabrics.iter().map(row).collect()
 }
 
-/// Returns the first names with their share of all misses, and the rest as one.
+/// Returns the first names with their share of all misses, and the other names as one row.
 pub(crate) fn named(all: &[NamedMisses]) -> Vec<[String; 3]> {
     let sum: u64 = all.iter().map(|one| one.misses).sum();
     let row = |name: &str, misses: u64| {
@@ -254,7 +254,7 @@ pub(crate) fn named(all: &[NamedMisses]) -> Vec<[String; 3]> {
     all.iter().take(NAMES).map(|one| row(&one.name, one.misses)).chain(others).collect()
 }
 
-/// Returns the reasons for which values are withheld, each once, but for those that are among the warnings.
+/// Returns the reasons for which values are withheld, each only once. Reasons that are already among the warnings are left out.
 pub(crate) fn withheld(lines: &LinesResult) -> Vec<String> {
     let values = lines.curve.iter().map(|point| &point.slowdown);
     let values = [&lines.predicted_near_s]

@@ -1,4 +1,4 @@
-//! Results of loads and stores for the terminal.
+//! Results by loads and stores, as text for the terminal.
 
 use unrack_record::{LinesResult, LinesSummary};
 

@@ -1,23 +1,23 @@
-//! Links of a simulation over time, reduced to what a picture shows.
+//! Links of a simulation over time, reduced to the values that a picture shows.
 
 use std::collections::BTreeMap;
 
 use unrack_record::ports::{Kind, Meta, Row};
 
-/// Most steps of time.
+/// Maximum number of steps of time.
 const STEPS: u64 = 96;
-/// Most links that are kept: the busiest.
+/// Maximum number of links that are kept, which are the busiest ones.
 const MOST_LINKS: usize = 32;
 
-/// Use and queues of the busiest links of a simulation, in equal steps of time.
+/// Utilization and queues of the busiest links of a simulation, in equal steps of time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinksOverTime {
     /// Length of a step; the last may be shorter.
     pub step_us: f64,
     pub end_us: f64,
-    /// Links by kind and number.
+    /// Links, ordered by kind and number.
     pub links: Vec<LinkOverTime>,
-    /// Number of links that carried anything.
+    /// Number of links that had any traffic.
     pub in_all: usize,
 }
 
@@ -27,7 +27,7 @@ pub struct LinkOverTime {
     pub name: String,
     /// Busy time over the length of each step: 0 to 1.
     pub utilization: Vec<f64>,
-    /// Most bytes that a packet found ahead of it in each step.
+    /// Maximum number of bytes that a packet found queued ahead of it, in each step.
     pub queue_bytes: Vec<u64>,
 }
 
@@ -39,7 +39,7 @@ struct Sums {
 }
 
 impl LinksOverTime {
-    /// Reduces the rows of a table. `None` if no link carried anything.
+    /// Reduces the rows of a table to steps of time. `None` if no link had traffic.
     pub fn from_rows(meta: &Meta, rows: &[Row]) -> Option<LinksOverTime> {
         let interval = meta.interval_ps.max(1);
         let intervals = rows.iter().map(|row| row.from_ps / interval).max()? + 1;
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn steps_hold_the_busy_time_of_their_intervals() {
         let meta = Meta { fabric: "edm".into(), interval_ps: 10_000_000 };
-        // 200 intervals make 67 steps of 3, of which the last has 2.
+        // 200 intervals become 67 steps of 3 intervals; the last step has 2.
         let rows: Vec<Row> = (0..200).map(|n| row(n * 10_000_000, 7, 5_000_000)).collect();
         let links = LinksOverTime::from_rows(&meta, &rows).unwrap();
         assert_eq!((links.step_us, links.end_us, links.in_all), (30.0, 2000.0, 1));

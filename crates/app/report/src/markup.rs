@@ -5,7 +5,7 @@ use std::fmt::{Display, Write};
 /// Attributes of one element: names are constants, values are escaped.
 pub(crate) type Attributes<'a> = &'a [(&'a str, &'a dyn Display)];
 
-/// Markup under construction. Every method but [`Markup::raw`] escapes its text.
+/// Markup under construction. Every method except [`Markup::raw`] escapes its text.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Markup(String);
 
@@ -15,7 +15,7 @@ impl Markup {
         Markup::default()
     }
 
-    /// Returns the markup written.
+    /// Returns the markup written so far.
     pub(crate) fn into_string(self) -> String {
         self.0
     }
@@ -65,7 +65,7 @@ impl Markup {
         self
     }
 
-    /// Writes finished markup, which must not come from outside.
+    /// Writes finished markup without escaping it. The markup must not come from outside.
     pub(crate) fn raw(&mut self, markup: &str) -> &mut Markup {
         self.0.push_str(markup);
         self
@@ -79,8 +79,7 @@ impl Markup {
     }
 }
 
-/// Escapes text for an element or a quoted attribute. Characters that XML does not allow become the replacement
-/// character.
+/// Escapes text for an element or a quoted attribute. The replacement character takes the place of characters that XML does not allow.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -98,7 +97,7 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
-/// A coordinate, written to a tenth of a pixel.
+/// A coordinate, which is written to a tenth of a pixel.
 #[derive(Clone, Copy)]
 pub(crate) struct Px(pub f64);
 

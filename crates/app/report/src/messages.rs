@@ -1,17 +1,17 @@
-//! Slowdowns of a simulation's messages, reduced to what pictures show.
+//! Slowdowns of a simulation's messages, reduced to the values that pictures show.
 
 use unrack_record::messages::Row;
 
 use crate::Cdf;
 
-/// Most sizes that are kept apart.
+/// Maximum number of distinct sizes. If there are more, neighbouring sizes are grouped.
 const MOST_SIZES: usize = 24;
-/// Groups of sizes in each doubling, for more sizes than that.
+/// Number of groups in each doubling of the size, if sizes are grouped.
 const GROUPS: f64 = 2.0;
-/// Fewest messages of which a 99th percentile is stated.
+/// Minimum number of messages for which a 99th percentile is stated.
 const FEWEST: usize = 100;
 
-/// Slowdowns of the messages that count and finished.
+/// Slowdowns of the messages that count and have finished.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MessageSlowdowns {
     /// Message sizes, ascending.
@@ -19,10 +19,10 @@ pub struct MessageSlowdowns {
     pub all: Cdf,
 }
 
-/// Slowdown of the messages of one size, or of neighbouring sizes.
+/// Slowdown of the messages of one size, or of a group of neighbouring sizes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SizeSlowdown {
-    /// Size in bytes, or the geometric mean of the sizes.
+    /// Size in bytes, or the geometric mean of the sizes in the group.
     pub bytes: f64,
     pub messages: u64,
     pub p50: f64,
@@ -31,7 +31,7 @@ pub struct SizeSlowdown {
 }
 
 impl MessageSlowdowns {
-    /// Reduces these rows. `None` if no message finished.
+    /// Reduces these rows to slowdowns by size. `None` if no message finished.
     pub fn from_rows(rows: &[Row]) -> Option<MessageSlowdowns> {
         let mut finished: Vec<(u64, f64)> =
             rows.iter().filter(|row| row.slowdown.is_finite()).map(|row| (row.bytes, row.slowdown)).collect();
@@ -48,12 +48,12 @@ impl MessageSlowdowns {
 }
 
 impl SizeSlowdown {
-    /// Reduces messages, which are at least one: their sizes and slowdowns.
+    /// Reduces the sizes and slowdowns of at least one message.
     fn from_messages(messages: &[(u64, f64)]) -> SizeSlowdown {
         let logarithms = messages.iter().map(|(bytes, _)| (*bytes.max(&1) as f64).ln()).sum::<f64>();
         let mut slowdowns: Vec<f64> = messages.iter().map(|(_, slowdown)| *slowdown).collect();
         slowdowns.sort_by(f64::total_cmp);
-        // The nearest rank, as in the summary.
+        // The percentile uses the nearest rank, like the summary.
         let rank = |part: f64| slowdowns[((part * slowdowns.len() as f64).ceil() as usize).max(1) - 1];
         let is_one_size = messages[0].0 == messages[messages.len() - 1].0;
         let middle = || (logarithms / messages.len() as f64).exp();

@@ -1,11 +1,11 @@
-//! Requirements of a program, in sentences: each number with its interval, or why there is none.
+//! Requirements of a program as sentences. Each number comes with its interval, or with the reason why it is withheld.
 
 use unrack_record::{Comparison, Interval, Requirement, Stated};
 
 use crate::words::{listed, nanoseconds, percent, rate};
 
-/// Returns "For at most 5 % slowdown: at most 3.2 µs per page fetch (2.9 to 3.6 µs), or at least 40 % local memory
-/// ..." for each loss. If all are withheld for one reason, returns one line.
+/// Returns, for each loss, a text such as "For at most 5 % slowdown: at most 3.2 µs per page fetch (2.9 to 3.6 µs), or at least 40 % local
+/// memory ...". If all are withheld for the same reason, returns one line.
 pub(crate) fn all(c: &Comparison) -> Vec<String> {
     let reason = |r: &Requirement| r.max_fetch_us.reason().map(|why| why.text.clone());
     if let Some(why) = c.requirements.first().and_then(reason)
@@ -39,7 +39,7 @@ fn one(r: &Requirement, link_bps: u64, page_us: f64) -> String {
     }
 }
 
-/// Returns the fetch time, or more local memory.
+/// Returns the ways to meet a requirement: a fetch time, or more local memory.
 fn ways(need: &Interval, r: &Requirement) -> String {
     let local = local_memory(r).map(|local| format!(", or {local}"));
     fetch_time(need) + &local.unwrap_or_default()
@@ -54,7 +54,7 @@ fn fetch_time(need: &Interval) -> String {
     }
 }
 
-/// Returns alternatives where no link of this rate suffices.
+/// Returns the alternatives if no link of this rate suffices.
 fn instead(r: &Requirement) -> String {
     let link = r.feasible_rate_bps.map(|bps| format!("a link of at least {} and no latency", rate(bps)));
     let ways: Vec<_> = link.into_iter().chain(local_memory(r)).collect();
@@ -78,7 +78,7 @@ fn local_memory(r: &Requirement) -> Option<String> {
     Some(format!("at least {} local memory{ends}{at}", percent(value)))
 }
 
-/// Returns the first requirement that is known, for the answer in one sentence: the loss, and the time that keeps it.
+/// Returns the first known requirement for the one-sentence answer: the loss, and the fetch time that keeps within it.
 pub(crate) fn headline(c: &Comparison) -> Option<String> {
     let known = |r: &Requirement| Some((r.loss, *r.max_fetch_us.known()?, r.feasible));
     let (loss, need, feasible) = c.requirements.iter().find_map(known)?;
@@ -98,7 +98,7 @@ pub(crate) fn headline(c: &Comparison) -> Option<String> {
     })
 }
 
-/// Returns the fabrics that are withheld, as in "edm, cxl and dctcp", with the reason.
+/// Returns a sentence with the fabrics whose slowdown is withheld, such as "edm, cxl and dctcp", and the reason.
 pub(crate) fn withheld_fabrics(c: &Comparison) -> Option<String> {
     let (names, why): (Vec<_>, Vec<_>) = c
         .fabrics

@@ -1,4 +1,4 @@
-//! Runs of a report, as read from their folders.
+//! Runs of a report, read from their folders.
 
 use std::path::{Path, PathBuf};
 
@@ -27,12 +27,12 @@ pub enum RunResult {
     Sweep(Box<Sweep>),
 }
 
-/// A run that looked at loads and stores, with the tables in its folder.
+/// A run that measured loads and stores, with the tables in its folder.
 #[derive(Debug, Clone)]
 pub struct LinesRun {
     pub summary: LinesSummary,
     pub heat: Option<(line_heat::Meta, Vec<line_heat::Row>)>,
-    /// The same program by pages, if that was asked for, too.
+    /// Comparison of the same program by page faults, if that was requested, too.
     pub pages: Option<ComparedRun>,
 }
 
@@ -55,10 +55,10 @@ pub struct ComparedRun {
 }
 
 impl RecordedRun {
-    /// Reads a folder; its files decide what kind of run it is.
+    /// Reads a run folder. The files in the folder determine the kind of the run.
     ///
     /// # Errors
-    /// [`ReportError`] if it is no run folder, or a file cannot be read.
+    /// [`ReportError`] if `folder` is not a run folder, or a file cannot be read.
     pub fn read(folder: impl AsRef<Path>) -> Result<RecordedRun, ReportError> {
         let folder = folder.as_ref();
         let manifest = folder.join("manifest.json");
@@ -104,7 +104,7 @@ fn read_result(folder: &Path) -> Result<RunResult, ReportError> {
     Err(ReportError::Unexpected { file: summary, reason })
 }
 
-/// Returns why a map's grid does not fit its axes, if it does not.
+/// Returns the reason why the grid of a map does not match its axes; `None` if it matches.
 fn misfit(map: &SlowdownMap) -> Option<String> {
     let (rows, columns) = (map.latencies_ns.len(), map.bandwidths_bps.len());
     if rows == 0 || columns == 0 || map.locals.is_empty() {
@@ -133,7 +133,7 @@ fn read_simulated(folder: &Path, summary: Simulation) -> Result<SimulatedRun, Re
     Ok(SimulatedRun { summary, messages, links: read_links(folder)?, explained })
 }
 
-/// Reads the table of links, whose file may have any name that begins with `ports`.
+/// Reads the table of links. Its file may have any name that begins with `ports`.
 fn read_links(folder: &Path) -> Result<Option<LinksOverTime>, ReportError> {
     let mut tables = entries(folder)?;
     tables.retain(|path| is_table(path, "ports"));
@@ -155,8 +155,8 @@ fn read_fetch_rate(path: &Path) -> Result<Option<FetchRate>, ReportError> {
     Ok(FetchRate::from_moves(meta.run_ns, rows.iter().map(|row| (row.t_ns, row.kind == trace::Kind::Fetch))))
 }
 
-/// Reads the tables of completion times. They name their fabric, so their files may have any name that begins with
-/// `completions`, in the folder or in a folder of the fabric.
+/// Reads the tables of completion times. Each table states its fabric, so its file may have any name that begins with `completions`. The
+/// file is in the run folder, or in the folder of the fabric.
 fn read_completions(folder: &Path, comparison: &Comparison) -> Result<Vec<(String, Cdf)>, ReportError> {
     let mut found = Vec::new();
     for path in tables(folder)? {
@@ -183,7 +183,7 @@ fn tables(folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
     Ok(paths)
 }
 
-/// Beginning of the names of tables of completion times.
+/// Prefix of the file names of tables of completion times.
 const COMPLETIONS: &str = "completions";
 
 fn is_table(path: &Path, beginning: &str) -> bool {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use unrack_record::Manifest;
 
-/// Values of one run's complete scenario, by dotted key, in readable form.
+/// Values of one run's complete scenario as text, by dotted key.
 pub(crate) type Settings = BTreeMap<String, String>;
 
 /// A setting that is not the same in all runs.
@@ -12,14 +12,15 @@ pub(crate) type Settings = BTreeMap<String, String>;
 pub(crate) struct Differing {
     /// Key of the scenario, such as `workload.load`.
     pub key: String,
-    /// Values by run; `None` (null) where the key is absent.
+    /// Values, one per run; `None` (null) where the key is absent.
     pub values: Vec<Option<String>>,
 }
 
-/// Keys whose value decides which other keys their table has: if one changes, the table counts as one thing.
+/// Keys whose value determines which other keys their table has. Therefore, if such a value changes, the whole table counts as one
+/// difference.
 const CHOICES: [&str; 2] = ["kind", "protocol"];
 
-/// Returns the settings of a run with this manifest. `None` if it holds no scenario that can be read.
+/// Returns the settings of a run with this manifest. `None` if the manifest has no readable scenario.
 pub(crate) fn settings(manifest: Option<&Manifest>) -> Option<Settings> {
     let table: toml::Table = manifest?.scenario.as_ref()?.parse().ok()?;
     let mut settings = Settings::new();
@@ -51,8 +52,8 @@ pub(crate) fn differing(runs: &[&Settings]) -> Vec<Differing> {
     keys.into_iter().filter_map(one).collect()
 }
 
-/// Returns the things that differ, each of which may take several keys: another `fabric.protocol` is one thing,
-/// `fabric`, with all its parameters; so is another form of one value.
+/// Groups the settings that differ into independent differences. A difference may include several keys: for example, a different
+/// `fabric.protocol` is one difference, `fabric`, with all its parameters. The same applies to a value that is given in a different form.
 pub(crate) fn things(differing: &[Differing]) -> Vec<String> {
     let keys: BTreeSet<&str> = differing.iter().map(|one| one.key.as_str()).collect();
     let mut things: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! Parts of `unrack sim`'s `summary.json` that a report shows.
+//! Parts of `unrack sim`'s `summary.json` that a report uses.
 
 use std::collections::BTreeMap;
 
@@ -6,24 +6,23 @@ use serde::{Deserialize, Deserializer};
 use unrack_record::DistributionSummary;
 use unrack_units::Warning;
 
-/// Summary of a simulation. Distributions are over the messages that count and finished; without any, their numbers
-/// are NaN.
+/// Summary of a simulation. Distributions are over the messages that count and have finished; if there are none, their numbers are NaN.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Simulation {
     pub fabric: String,
     pub nodes: u64,
     pub messages: u64,
     pub completed: u64,
-    /// Packets lost on the way.
+    /// Packets lost on the way to their destination.
     pub dropped: u64,
     pub unfinished: Option<UnfinishedMessages>,
-    /// Messages that do not count.
+    /// Messages that are excluded from the figures.
     #[serde(default)]
     pub excluded: ExcludedMessages,
-    /// Warnings about what affects the figures beside the fabric; empty for runs by versions without such warnings.
+    /// Warnings about influences on the figures other than the fabric; empty for runs by versions without such warnings.
     #[serde(default)]
     pub warnings: Vec<Warning>,
-    /// Completion time over that of the same message alone on the same fabric.
+    /// Completion time divided by that of the same message alone on the same fabric.
     #[serde(deserialize_with = "spread")]
     pub slowdown: DistributionSummary,
     #[serde(deserialize_with = "spread")]
@@ -42,13 +41,13 @@ pub struct Simulation {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct JobResult {
     pub hosts: Vec<u32>,
-    /// Time until it ended; `None` if it did not.
+    /// Time until the job ended; `None` if it did not end.
     pub completion_ns: Option<f64>,
     pub communication_ns: f64,
     pub waiting_ns: f64,
     pub compute_ns: f64,
     pub bytes: u64,
-    /// Time from each question to its answer, for a job that asks.
+    /// Time from each request to its answer, for a job that sends requests.
     #[serde(default)]
     pub request_ns: Option<Requests>,
 }
@@ -59,7 +58,7 @@ pub struct Requests {
     pub p99: f64,
 }
 
-/// Numbers of the first and the last messages that do not count.
+/// Numbers of messages at the start and at the end of the run that are excluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 pub struct ExcludedMessages {
     pub warm_up: u64,
@@ -67,7 +66,7 @@ pub struct ExcludedMessages {
 }
 
 impl ExcludedMessages {
-    /// Returns the part of these rows, one for each message, that counts.
+    /// Returns the rows of the messages that count. `rows` has one row for each message.
     pub(crate) fn counted<T>(self, rows: &[T]) -> &[T] {
         let from = rows.len().min(self.warm_up as usize);
         &rows[from..from.max(rows.len().saturating_sub(self.cool_down as usize))]
@@ -87,7 +86,7 @@ pub struct KindOfMessage {
     pub slowdown: DistributionSummary,
 }
 
-/// Bytes that packets found waiting ahead of them at switch ports.
+/// Bytes that packets found queued ahead of them at switch ports.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct QueueDepths {
     pub mean: f64,
@@ -95,14 +94,14 @@ pub struct QueueDepths {
     pub max: f64,
 }
 
-/// Effect on the program's run time by a closed-loop replay.
+/// Effect on the program's run time, by closed-loop replay.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct ReplayEffect {
     pub replicas: u64,
     pub slowdown: f64,
 }
 
-/// Reads a distribution whose numbers are null if nothing was counted.
+/// Reads a distribution, whose numbers are null if no message was counted.
 fn spread<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DistributionSummary, D::Error> {
     #[derive(Deserialize)]
     struct Stats {

@@ -1,5 +1,5 @@
-//! Plain-text tables: first column to the left, the others to the right, two blanks between. On a terminal that is too
-//! narrow, cells are broken.
+//! Plain-text tables. The first column is aligned left, the others right, with two blanks between columns. On a terminal that is too
+//! narrow, the text in cells is wrapped.
 
 use comfy_table::{CellAlignment, ContentArrangement};
 use rustix::termios::tcgetwinsize;
@@ -13,7 +13,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Adds a line to the header; several lines stand above each other.
+    /// Adds a line to the header. Several lines are stacked.
     pub(crate) fn header(mut self, cells: &[&str]) -> Table {
         self.header.push(cells.iter().map(|cell| cell.to_string()).collect());
         self
@@ -24,8 +24,8 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Returns the table as lines, each ended, without trailing blanks; as wide as it needs to be, or if standard output
-    /// is a terminal, as that is.
+    /// Returns the table as lines that end with a newline and have no trailing blanks. The table is as wide as its cells need, but not
+    /// wider than the terminal if standard output is a terminal.
     pub(crate) fn text(&self) -> String {
         self.within(terminal_columns())
     }
@@ -41,7 +41,7 @@ impl Table {
         lines.map(|cells| line(cells, &widths) + "\n").collect()
     }
 
-    /// Returns the table with cells broken to fit so many columns.
+    /// Returns the table with its cells wrapped, so that it fits into `most` columns.
     fn broken(&self, most: u16) -> String {
         let mut table = comfy_table::Table::new();
         table
@@ -84,7 +84,7 @@ fn line(cells: &[String], widths: &[usize]) -> String {
     padded.collect::<Vec<_>>().join("  ").trim_end().to_string()
 }
 
-/// Returns the columns of standard output, if it is a terminal that says so.
+/// Returns the number of columns of standard output, if it is a terminal that reports a size.
 fn terminal_columns() -> Option<u16> {
     let out = std::io::stdout();
     if !out.is_terminal() {

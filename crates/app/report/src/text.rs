@@ -1,4 +1,4 @@
-//! Results for the terminal: plain text, units in the header, no colour.
+//! Results for the terminal: plain text without colours, with units in the header.
 
 use unrack_record::{
     Comparison, Disturbance, FabricResult, MapLocal, SlowdownMap, Sweep, SweepPoint, Warning,
@@ -8,7 +8,7 @@ use crate::table::Table;
 use crate::words::{bytes, command_line, count, nanoseconds, number, rate, ratio, seconds, shortened};
 use crate::{Simulation, answer, needs};
 
-/// Column at which remarks are broken. Tables are as wide as they need to be.
+/// Column at which remarks are wrapped. Tables are not wrapped at it.
 pub(crate) const WIDTH: usize = 100;
 
 /// Returns the table of `unrack compare`, with the fit, the requirements for given losses, and warnings.
@@ -33,7 +33,7 @@ pub fn comparison_text(c: &Comparison) -> String {
     )
 }
 
-/// Returns remarks on other work of the machine, and warnings.
+/// Returns the remarks about other work on the machine, and the warnings.
 fn remarks<'a>(
     disturbance: &Disturbance,
     is_rough: bool,
@@ -135,7 +135,7 @@ pub fn sweep_text(sweep: &Sweep) -> String {
     table.text()
 }
 
-/// Returns the tables of `unrack map`: one per local share, latency down, bandwidth across.
+/// Returns the tables of `unrack map`, one per local share. Rows are latencies, columns are bandwidths.
 pub fn map_text(map: &SlowdownMap) -> String {
     let native = map.native_s.map_or("withheld".into(), |s| plain(&seconds(s)));
     let mut text = format!("{}\nslowdown; native {native}\n", command_line(&map.command));
@@ -161,7 +161,7 @@ fn panel(map: &SlowdownMap, local: &MapLocal) -> String {
     table.text()
 }
 
-/// Formats a named remark, broken into lines under each other.
+/// Formats a named remark, wrapped into indented lines.
 pub(crate) fn note(name: &str, text: &str) -> String {
     let mut lines = vec![format!("{name:<8}")];
     for word in plain(text).split_whitespace() {
@@ -175,7 +175,7 @@ pub(crate) fn note(name: &str, text: &str) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Converts to ASCII for terminals: `us`, as units are written in scenarios.
+/// Converts text to ASCII for terminals. For example, the unit becomes `us`, as scenarios write it.
 pub(crate) fn plain(text: &str) -> String {
     text.replace('µ', "u").replace('×', "x").replace('²', "2").replace('\u{a0}', " ")
 }

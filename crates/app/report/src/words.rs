@@ -1,7 +1,6 @@
-//! Numbers in readable form: three significant digits, thousands separated, the unit after a space that does not
-//! break.
+//! Numbers in readable form: three significant digits, separators between thousands, and a non-breaking space before the unit.
 
-/// Formats three significant digits, never an exponent: `0.0123`, `1.23`, `12.3`, `1,230`.
+/// Formats a number to three significant digits, never with an exponent: `0.0123`, `1.23`, `12.3`, `1,230`.
 pub(crate) fn number(value: f64) -> String {
     if !value.is_finite() {
         return "–".into();
@@ -20,7 +19,7 @@ pub(crate) fn number(value: f64) -> String {
     format!("{value:.*}", (2 - first_digit).max(0) as usize)
 }
 
-/// Formats like [`number`], without trailing zeros: for axis ticks and round settings.
+/// Formats like [`number`], but without trailing zeros. It is for axis ticks and round settings.
 pub(crate) fn short(value: f64) -> String {
     let text = number(value);
     match text.contains('.') {
@@ -42,7 +41,7 @@ pub(crate) fn count(value: u64) -> String {
     text
 }
 
-/// Formats a slowdown with three decimals, as small losses matter.
+/// Formats a slowdown with three decimals, because small losses matter.
 pub(crate) fn ratio(value: f64) -> String {
     if value >= 100.0 { number(value) } else { format!("{value:.3}") }
 }
@@ -52,7 +51,7 @@ pub(crate) fn percent(fraction: f64) -> String {
     format!("{}\u{a0}%", short(fraction * 100.0))
 }
 
-/// Formats a local share as given: `25%` as `25 %`, `64MiB` as it is.
+/// Formats a local share in the given form: `25%` as `25 %`, `64MiB` unchanged.
 pub(crate) fn share(local: &str) -> String {
     match local.strip_suffix('%') {
         Some(number) => format!("{}\u{a0}%", number.trim_end()),
@@ -99,7 +98,7 @@ pub(crate) fn rate(bps: u64) -> String {
     }
 }
 
-/// Returns the command as typed, for headings: arguments with blanks in quotes.
+/// Returns the command as typed, for headings. Arguments with blanks are quoted.
 pub(crate) fn command_line(command: &[String]) -> String {
     let quoted = |word: &String| match word.is_empty() || word.contains(char::is_whitespace) {
         true => format!("'{word}'"),
@@ -108,10 +107,10 @@ pub(crate) fn command_line(command: &[String]) -> String {
     command.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// Programs whose first argument is the program that people mean.
+/// Interpreters. Their first argument is a script, which is the program that people mean.
 const INTERPRETERS: [&str; 9] = ["python", "sh", "bash", "dash", "perl", "ruby", "node", "julia", "Rscript"];
 
-/// Returns the program's file name without its folders: of a script, that of the script.
+/// Returns the file name of the program without its folders. If the program is an interpreter, returns the file name of the script.
 pub(crate) fn program(command: &[String]) -> &str {
     let name = |word: &'_ String| -> usize { word.rfind('/').map_or(0, |slash| slash + 1) };
     let Some(first) = command.first() else { return "the program" };
@@ -121,7 +120,7 @@ pub(crate) fn program(command: &[String]) -> &str {
     &word[name(word)..]
 }
 
-/// Returns at most `limit` characters, with an ellipsis in place of the rest.
+/// Returns at most `limit` characters; an ellipsis replaces the rest.
 pub(crate) fn shortened(text: &str, limit: usize) -> String {
     match text.chars().count() > limit {
         true => text.chars().take(limit.saturating_sub(1)).chain(['…']).collect(),

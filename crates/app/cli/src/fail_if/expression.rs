@@ -1,4 +1,4 @@
-//! Expressions: comparisons joined by `and` and `or`, of which `and` binds tighter.
+//! Expressions: comparisons joined by `and` and `or`. `and` binds tighter than `or`.
 
 use super::operand::{Operand, Path};
 use serde_json::Value;
@@ -30,7 +30,7 @@ enum Relation {
     NotEqual,
 }
 
-/// Relations by their signs, longer signs first.
+/// Relations by their operators. Longer operators come first, because a shorter one may be their prefix.
 const RELATIONS: [(&str, Relation); 6] = [
     ("<=", Relation::LessOrEqual),
     (">=", Relation::GreaterOrEqual),
@@ -53,7 +53,7 @@ impl Condition {
         }
     }
 
-    /// Returns the values by which the expression holds of `result`; `None` if it does not hold.
+    /// Returns the values that make the expression true for `result`; `None` if it is false.
     pub(super) fn holds(&self, result: &Value) -> Option<Vec<String>> {
         match self {
             Condition::Comparison(comparison) => comparison.holds(result),
@@ -72,7 +72,7 @@ impl Comparison {
         Ok(Comparison { left, relation, right, scales })
     }
 
-    /// Returns the values of both sides if the comparison holds. A side without a value counts as beyond the limit.
+    /// Returns the values of both sides if the comparison is true. A side without a value makes it true.
     fn holds(&self, result: &Value) -> Option<Vec<String>> {
         let sides = [&self.left, &self.right];
         let holds = match sides.map(|side| side.value(result)) {
@@ -99,7 +99,7 @@ impl Relation {
 /// Parses an expression.
 ///
 /// # Errors
-/// A text that says what is expected where.
+/// If the expression is malformed: the text states what is expected at which place.
 pub(super) fn parse(text: &str) -> Result<Condition, String> {
     let mut parser = Parser { tokens: tokens(text)?, next: 0, depth: 0 };
     let condition = parser.any()?;
@@ -161,7 +161,7 @@ fn is_of_word(c: char) -> bool {
     c.is_alphanumeric() || "_.%+-".contains(c)
 }
 
-/// Deepest nesting of parentheses; nobody writes more by hand.
+/// Maximum nesting of parentheses, more than anyone writes by hand.
 const DEEPEST: u32 = 32;
 
 struct Parser {
@@ -177,7 +177,7 @@ impl Parser {
         token
     }
 
-    /// Takes the next token if it is this word. Returns whether it was.
+    /// Consumes the next token if it is this word. Returns whether it was.
     fn takes(&mut self, word: &str) -> bool {
         let is_next = matches!(self.tokens.get(self.next), Some(Token::Word(next)) if next == word);
         self.next += usize::from(is_next);

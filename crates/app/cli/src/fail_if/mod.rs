@@ -1,13 +1,12 @@
-//! `--fail-if EXPRESSION`: a limit on results. If the expression holds, the exit status is 1.
+//! `--fail-if EXPRESSION`: a limit on results. If the expression is true, the exit status is 1.
 //!
 //! ```text
 //! slowdown.p99>3 or completed<messages          paths of the summary's JSON, numbers, `and`, `or`, parentheses
 //! completion_ns.p99 > 5us                       a value with a unit, where the path's name has one
 //! fabrics.edm.slowdown > 1.05                   elements of a list, by their name or number
 //! ```
-//! An expression that cannot hold in any result, such as one with a misspelt path, is refused before anything runs. A
-//! value that a run does not have (null) counts as beyond its limit: a check that could not be made has not been
-//! passed.
+//! An expression that cannot be true for any result, for example because a path is misspelt, is rejected before anything runs. A value that
+//! is missing in a result (null) counts as beyond its limit, because a check that cannot be made has not been passed.
 
 mod expression;
 mod operand;
@@ -39,13 +38,13 @@ impl std::str::FromStr for FailIf {
 }
 
 impl FailIf {
-    /// Refuses an expression with a path that no result of this shape has.
+    /// Returns an error if the expression has a path that does not exist in results of this shape.
     pub(crate) fn check(&self, shape: &Shape) -> Result<(), Failure> {
         let refused = |why: String| Failure::Usage(format!("--fail-if '{}': {why}", self.text));
         self.condition.paths().into_iter().try_for_each(|path| shape.check(path)).map_err(refused)
     }
 
-    /// Fails if the expression holds of `result`, with the values by which it does.
+    /// Returns an error if the expression is true for `result`. The error has the values that make it true.
     pub(crate) fn judge(&self, result: &impl Serialize) -> Result<(), Failure> {
         let result = serde_json::to_value(result).map_err(|why| Failure::Failed(why.to_string()))?;
         match self.holds(&result) {
@@ -54,7 +53,7 @@ impl FailIf {
         }
     }
 
-    /// Fails if the expression holds of any of these named results; see [`FailIf::judge`].
+    /// Returns an error if the expression is true for any of these named results; see [`FailIf::judge`].
     pub(crate) fn judge_all<T: Serialize>(&self, results: &[(String, T)]) -> Result<(), Failure> {
         let mut held = Vec::new();
         for (name, result) in results {
@@ -71,7 +70,7 @@ impl FailIf {
         }
     }
 
-    /// Returns the values by which the expression holds, in words; `None` if it does not hold.
+    /// Returns a text with the values that make the expression true; `None` if it is false.
     fn holds(&self, result: &Value) -> Option<String> {
         self.condition.holds(result).map(|values| values.join(", "))
     }

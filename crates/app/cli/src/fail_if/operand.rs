@@ -17,11 +17,11 @@ pub(super) enum Operand {
     },
 }
 
-/// Dotted keys into a JSON object; elements of a list are named by their name or number.
+/// Keys into a JSON object, written with dots between them. Elements of a list are addressed by their name or number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Path(pub Vec<String>);
 
-/// A unit: its dimension, and its size in base units (picoseconds, bits per second, bytes).
+/// A unit: its dimension, and its size in the base unit of the dimension (picoseconds, bits per second, bytes).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Unit {
     dimension: Dimension,
@@ -37,7 +37,7 @@ enum Dimension {
 
 const TIME: Dimension = Dimension::Time;
 
-/// Units by the last words of keys.
+/// Units, by the last word of the keys that use them.
 const UNITS: [(&str, Unit); 8] = [
     ("ps", Unit { dimension: TIME, scale: 1.0 }),
     ("ns", Unit { dimension: TIME, scale: 1e3 }),
@@ -92,7 +92,7 @@ impl Operand {
         }
     }
 
-    /// Returns the number, if there is one in `result`.
+    /// Returns the number; `None` if `result` has no number at the path.
     pub(super) fn value(&self, result: &Value) -> Option<f64> {
         match self {
             Operand::Path(path) => path.find(result)?.as_f64(),
@@ -100,7 +100,7 @@ impl Operand {
         }
     }
 
-    /// Returns a path's value in words, as in `slowdown.p99 is 4.713`; `None` for a quantity.
+    /// Returns a text with the value of a path, such as `slowdown.p99 is 4.713`; `None` for a quantity.
     pub(super) fn words(&self, result: &Value) -> Option<String> {
         let path = self.path()?;
         Some(match path.find(result).filter(|value| value.is_number()) {
@@ -109,7 +109,7 @@ impl Operand {
         })
     }
 
-    /// Returns factors that convert both sides to one unit. A bare number is in the unit of the other side.
+    /// Returns the factors that convert both sides of a comparison to one unit. A number without a unit is in the unit of the other side.
     pub(super) fn scales(left: &Operand, right: &Operand) -> Result<[f64; 2], String> {
         if left.path().is_none() && right.path().is_none() {
             return Err(format!(
@@ -150,7 +150,7 @@ impl Path {
         })
     }
 
-    /// Returns the unit, by the last key that ends with one: `completion_ns.p99` is in nanoseconds.
+    /// Returns the unit of a value from the last key that ends with a unit: for example, `completion_ns.p99` is in nanoseconds.
     fn unit(&self) -> Option<Unit> {
         let of_key = |key: &String| {
             let mut words = key.rsplit('_');

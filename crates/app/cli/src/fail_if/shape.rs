@@ -1,6 +1,6 @@
-//! Shapes of results: the paths that results of a type have, known before there is a result.
+//! Shapes of results: the paths that results of a type have. A shape is known before there is a result.
 //!
-//! A type names its fields when it is deserialized. Here it is deserialized from nothing, and its requests are noted.
+//! A type names its fields when it is deserialized. Here it is deserialized without input, and the requested fields are recorded.
 
 use super::operand::Path;
 use serde::de::value::{Error, StrDeserializer};
@@ -14,17 +14,17 @@ use unrack_units::nearest::hint;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Shape {
     Number,
-    /// Text, or true or false.
+    /// A text or a boolean.
     NoNumber,
     Fields(BTreeMap<String, Shape>),
-    /// The same shape under each name or number; with `Some`, under these names only.
+    /// A list or map whose elements all have the same shape. If names are given, only these elements exist.
     Each(Box<Shape>, Option<Vec<String>>),
-    /// Unknown: any value.
+    /// Unknown: any value is possible.
     Open,
 }
 
 impl Shape {
-    /// Returns the shape of a type; [`Shape::Open`] for a type that cannot be made from nothing.
+    /// Returns the shape of a type; [`Shape::Open`] for a type that cannot be deserialized without input.
     pub(crate) fn from_type<T: DeserializeOwned>() -> Shape {
         let mut shape = Shape::Open;
         match T::deserialize(Nothing(&mut shape)) {
@@ -51,7 +51,7 @@ impl Shape {
         self
     }
 
-    /// Refuses a path at which no result has a number.
+    /// Returns an error if results have no number at this path.
     pub(crate) fn check(&self, path: &Path) -> Result<(), String> {
         let mut at = self;
         for (n, key) in path.0.iter().enumerate() {
@@ -72,7 +72,7 @@ impl Shape {
         }
     }
 
-    /// Returns the shape at `key`, or a hint at the key that may have been meant.
+    /// Returns the shape of the value at `key`. If there is no such key, the error is a hint at a similar key.
     fn below(&self, key: &str) -> Result<&Shape, String> {
         match self {
             Shape::Open => Ok(self),
@@ -94,7 +94,7 @@ fn is_number(key: &str) -> bool {
     key.parse::<usize>().is_ok()
 }
 
-/// A deserializer without data, which gives every type what it requests and notes that in a shape.
+/// A deserializer without input. It gives each type the values that the type requests, and records the requests as a shape.
 struct Nothing<'a>(&'a mut Shape);
 
 macro_rules! numbers {
@@ -211,7 +211,7 @@ impl<'de> SeqAccess<'de> for Elements<'_> {
     }
 }
 
-/// Names of fields that are still to be given, and shapes of those given already.
+/// Names of the fields that have not been deserialized yet, and the shapes of those that have.
 struct Entries {
     names: &'static [&'static str],
     fields: BTreeMap<String, Shape>,

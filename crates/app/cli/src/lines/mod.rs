@@ -1,5 +1,4 @@
-//! `unrack lines`: a program's loads and stores, and the machine that they are measured on. [`unrack_compare`]
-//! does the work.
+//! `unrack lines`: a program's loads and stores, and calibration of the machine that runs it. [`unrack_compare`] does the work.
 
 mod calibrate;
 mod map;

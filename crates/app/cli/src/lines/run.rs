@@ -31,8 +31,7 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// Runs `unrack lines run`. The recorded program has this process's input and output; what is said of it follows on standard
-/// output.
+/// Runs `unrack lines run`. The recorded program has this process's input and output; the results follow its output on standard output.
 pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     let question = LinesQuestion {
         command: args.command,

@@ -1,4 +1,4 @@
-//! Answer of `unrack lines run` and `unrack lines map`, as it is written.
+//! Output of `unrack lines run` and `unrack lines map`.
 
 use crate::failure::Failure;
 use crate::stdout::print_answer;
@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use unrack_record::{LinesSummary, write_json};
 
-/// Writes an answer to a file, if one is named, and prints it.
+/// Prints an answer, and also writes it to the file `json` if one is named.
 pub(super) fn write(summary: &LinesSummary, json: Option<&Path>) -> Result<ExitCode, Failure> {
     json.map(|path| write_json(path, summary)).transpose()?;
     print_answer(&unrack_report::lines_text(summary))?;

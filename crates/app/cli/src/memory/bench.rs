@@ -1,5 +1,5 @@
-//! `unrack memory bench`: latency and rate of a memory node, by the way in which pages are asked for. DDC (section 5.1) tells what each
-//! way brought its RDMA block device; here each is measured alone.
+//! `unrack memory bench`: latency and rate of a memory node, by the way in which a client requests pages. DDC (section 5.1) states the gain
+//! of each way for its RDMA block device; here each way is measured by itself.
 
 use crate::failure::Failure;
 use crate::stdout::print;
@@ -12,9 +12,9 @@ use unrack_node::{Listen, Options, RunningNode};
 use unrack_units::Bytes;
 use unrack_wire::{GreetingStatus, HEADER, Header, Hello, PAGE, PageTransport, Verb, WELCOME, Welcome};
 
-/// Pages that the node holds, which are read in turns.
+/// Pages that the node stores. The benchmark reads them in turn.
 const HELD: u32 = 16 * 1024;
-/// Silence of a node after which it is given up.
+/// Time without an answer after which the client gives up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(clap::Args)]
@@ -33,18 +33,18 @@ pub(super) struct Bench {
     json: bool,
 }
 
-/// Way in which pages are asked for.
+/// Way in which the client requests pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// One page, which is waited for.
+    /// One page at a time; the client waits for it.
     Single,
-    /// Several requests of a page, of which all are waited for.
+    /// Several requests of one page each; the client waits for all of them.
     Batched,
-    /// One request of several successive pages, which is waited for.
+    /// One request for several successive pages; the client waits for it.
     Merged,
-    /// Requests of a page, of which several are always under way.
+    /// Requests of one page each, several of them always in flight.
     Asynchronous,
-    /// Requests of several pages, of which two are always under way.
+    /// Requests of several pages each, two of them always in flight.
     All,
 }
 
@@ -61,7 +61,8 @@ impl Way {
         }
     }
 
-    /// Returns the pages of a request, how many requests are under way at most, and how many are left when new ones begin.
+    /// Returns the number of pages of a request, the maximum number of requests in flight, and the number of requests in flight at which
+    /// the client sends new ones.
     fn shape(self, together: u16) -> (u16, usize, usize) {
         match self {
             Way::Single => (1, 1, 0),
@@ -78,7 +79,7 @@ impl Way {
 struct BenchResult {
     version: &'static str,
     together: u16,
-    /// Each way, the plainest first.
+    /// Results of all ways, the simplest way first.
     ways: Vec<WayResult>,
 }
 
@@ -88,7 +89,7 @@ struct WayResult {
     name: &'static str,
     pages: u64,
     seconds: f64,
-    /// Bytes of pages that came in a second.
+    /// Bytes of pages received per second.
     bytes_per_s: f64,
     /// Time from a request to its last page, in nanoseconds.
     latency_ns: Latency,
@@ -132,7 +133,7 @@ fn text_of(result: &BenchResult) -> Result<String, Failure> {
     serde_json::to_string_pretty(result).map_err(|why| Failure::Failed(why.to_string()))
 }
 
-/// Starts a node with room for the pages.
+/// Starts a memory node with room for the pages.
 fn own_node() -> Result<RunningNode, Failure> {
     let any: SocketAddrV4 = "127.0.0.1:0".parse().expect("an address");
     let room = Bytes::new(4 * u64::from(HELD) * PAGE as u64);
@@ -161,7 +162,7 @@ impl BenchResult {
     }
 }
 
-/// Session with a node.
+/// Session with a memory node.
 struct Client {
     stream: TcpStream,
     most_pages: u16,
@@ -169,7 +170,7 @@ struct Client {
 }
 
 impl Client {
-    /// Opens a session, and stores the pages.
+    /// Opens a session with the node, and stores the pages there.
     fn connect(address: &str) -> Result<Client, String> {
         let stream = TcpStream::connect(address).map_err(said)?;
         let set = stream
@@ -218,7 +219,7 @@ impl Client {
         }
     }
 
-    /// Reads so many pages in one way, or somewhat more.
+    /// Reads at least `pages` pages in one way, rounded up to whole requests, and returns the latency and the rate.
     fn measure(&mut self, way: Way, together: u16, pages: u64) -> Result<WayResult, String> {
         let (count, most, least) = way.shape(together);
         let requests = pages.div_ceil(u64::from(count));
@@ -246,7 +247,7 @@ impl Client {
         Ok(WayResult { name: way.name(), pages, seconds, bytes_per_s, latency_ns: Latency::new(latencies) })
     }
 
-    /// Reads the reply to a request, whose pages have to be those that were asked for.
+    /// Reads the reply to a request. Fails if it does not have the requested pages.
     fn page(&mut self, id: u32, count: u16) -> Result<(), String> {
         let header = self.header()?;
         if (header.verb, header.id, header.count) != (Verb::Load, id, count) {
@@ -259,7 +260,7 @@ impl Client {
     }
 }
 
-/// Says what went wrong on the connection.
+/// Describes an error of the connection.
 fn said(why: io::Error) -> String {
     match why.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
@@ -270,16 +271,18 @@ fn said(why: io::Error) -> String {
     }
 }
 
-/// Returns the first page of a request: single pages in no order, several ones one after another.
+/// Returns the first page of a request. Single pages follow each other in a scattered order; requests of several pages are for aligned
+/// groups of pages.
 fn place(request: u64, count: u16) -> u32 {
     let places = u64::from(HELD / u32::from(count));
-    // An odd factor visits each of a power of two of places once; others it spreads.
+    // Multiplication by an odd factor reaches each place exactly once if the number of places is a power of two. Otherwise it spreads the
+    // places.
     let place = request.wrapping_mul(0x9e37_79b9) % places;
     place as u32 * u32::from(count)
 }
 
 impl Latency {
-    /// Returns the summary of some latencies, at least one.
+    /// Returns the summary of at least one latency.
     fn new(mut ns: Vec<u64>) -> Latency {
         ns.sort_unstable();
         let at = |quantile: f64| ns[((ns.len() - 1) as f64 * quantile) as usize];

@@ -1,4 +1,4 @@
-//! `unrack memory`: a memory node, which holds pages of programs elsewhere.
+//! `unrack memory`: a memory node, which stores pages of programs that run elsewhere.
 
 mod bench;
 
@@ -123,7 +123,7 @@ fn tell_start(node: &RunningNode, options: &Options, json: bool) {
     let version = env!("CARGO_PKG_VERSION");
     let pid = std::process::id();
     let status = Status { transport, listen, capacity_bytes, per_client_bytes, key, pid, version };
-    // Plain numbers and text cannot fail; stdout may be closed, and then the line is lost.
+    // Serializing plain numbers and text cannot fail. If stdout is closed, the line is lost.
     let line = serde_json::to_string(&status).unwrap_or_default();
     let _ = std::io::Write::write_all(&mut std::io::stdout(), format!("{line}\n").as_bytes());
 }

@@ -1,4 +1,4 @@
-//! `unrack phy decode`: the frames and messages in a list of blocks.
+//! `unrack phy decode`: prints the frames and messages in a list of blocks.
 
 use super::input::Input;
 use crate::failure::Failure;
@@ -38,7 +38,7 @@ pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
     let mut blocks = args.input.lines(listing::parse)?.into_iter();
     let mut idle = 3;
     loop {
-        // Blocks that the demultiplexer keeps come out after the last line.
+        // After the last line of input, idle blocks push out the blocks that the demultiplexer still holds.
         let block = match blocks.next() {
             Some(block) if args.scrambled => {
                 Block { payload: descrambler.descramble(block.payload), ..block }
@@ -77,7 +77,7 @@ pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
         cycle += 1;
     }
     print(&text)?;
-    // Damaged input is bad input.
+    // Damaged input is a usage error.
     Ok(ExitCode::from(if damaged { 2 } else { 0 }))
 }
 

@@ -1,4 +1,4 @@
-//! `unrack phy encode`: the blocks of frames and messages.
+//! `unrack phy encode`: prints the blocks of frames and messages.
 
 use super::input::Input;
 use crate::failure::Failure;
@@ -37,7 +37,7 @@ pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
         }
         blocks.extend(columns.drain(..).map(|column| encoder.encode(column)));
     }
-    // The last column of a frame may be the next one's first: an idle one ends both.
+    // The last column of a frame may be the first of the next frame, so an idle column completes the last frame.
     framer.idle(1, &mut columns);
     blocks.extend(columns.drain(..).map(|column| encoder.encode(column)));
     let mut text = String::new();

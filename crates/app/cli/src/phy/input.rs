@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use std::path::{Path, PathBuf};
 use unrack_input::{WIDTH, clipped_to};
 
-/// Most bytes of input: some million blocks or frames.
+/// Maximum bytes of input: some million blocks or frames.
 const MOST_BYTES: u64 = 256 << 20;
 
 /// Input: a file, or stdin.
@@ -15,7 +15,7 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Parses each line that is not empty. An error names file and line.
+    /// Parses each line that is not empty. An error names the file and the line.
     pub(super) fn lines<T>(
         &self,
         parse: impl Fn(&str) -> Result<Option<T>, String>,

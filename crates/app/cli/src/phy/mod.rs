@@ -1,4 +1,4 @@
-//! `unrack phy`: frames and memory messages as the blocks of a line.
+//! `unrack phy`: frames and memory messages as the blocks on a line.
 
 mod decode;
 mod encode;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use unrack_pool::wire::Denied;
 use unrack_pool::{Client, Error, socket};
 
-/// Time for which a host that has ended may still count as running.
+/// Time for which a host that has ended may still be considered running.
 const JUST_NOW: Duration = Duration::from_millis(1500);
 
 #[derive(clap::Args)]
@@ -32,7 +32,7 @@ pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
     let start = Instant::now();
     loop {
         match pool.declare_ended(args.host, args.force) {
-            // A host that was switched off just now has shown its last heartbeat just before.
+            // A host that was switched off just now wrote its last heartbeat shortly before, so the manager may still count it as running.
             Err(Error::Denied(Denied::HostRuns(_))) if start.elapsed() < JUST_NOW => {
                 std::thread::sleep(JUST_NOW / 10);
             }

@@ -1,4 +1,4 @@
-//! `unrack pool ls`: contents of a pool.
+//! `unrack pool ls`: lists the contents of a pool.
 
 use crate::failure::Failure;
 use crate::stdout::print;
@@ -8,7 +8,8 @@ use std::time::Duration;
 use unrack_pool::listing::Listing;
 use unrack_pool::{Client, socket};
 
-/// Time for programs to report their use. A program that does not, or is stopped, is listed with its last report.
+/// Time that programs have to report their use. A program that does not report in time, for example because it is stopped, is listed with
+/// its last report.
 const COUNT: Duration = Duration::from_millis(50);
 
 #[derive(clap::Args)]

@@ -1,4 +1,4 @@
-//! `unrack pool serve`: the process that owns a pool's memory.
+//! `unrack pool serve`: the manager process, which owns a pool's memory.
 
 use crate::failure::{Failure, say};
 use serde::Serialize;
@@ -13,7 +13,7 @@ use unrack_pool::{Options, socket};
 use unrack_units::nearest::hint;
 use unrack_units::{Bytes, Share, Time};
 
-/// Time that a manager started on demand waits for another client.
+/// Time for which a manager that was started on demand waits for another client.
 const IDLE: Duration = Duration::from_secs(10);
 
 #[derive(clap::Args)]
@@ -92,7 +92,7 @@ pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
     serve(args, &place.socket).inspect_err(|_| place.clear())
 }
 
-/// Socket of a pool, and whether its folder was created for it.
+/// Socket of a pool, and whether the folder of the socket was created for it.
 struct Place {
     socket: PathBuf,
     /// True if the folder was created for the socket.
@@ -115,7 +115,7 @@ impl Place {
     /// Removes the folder, if it was created for the socket.
     fn clear(&self) {
         if let Some(folder) = self.socket.parent().filter(|_| self.made) {
-            // The folder is not empty if another manager serves there by now.
+            // If another manager serves in the folder by now, the folder is not empty, so this call fails and the folder stays.
             let _ = std::fs::remove_dir(folder);
         }
     }
@@ -134,7 +134,7 @@ fn serve(args: Args, socket: &Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes the options of a pool that this machine has for itself.
+/// Returns the options of a pool that only this machine uses.
 fn of_machine(args: &Args, socket: &Path) -> Result<Options, Failure> {
     let before = || manager::capacity_before(socket).map(Bytes::new);
     let capacity = args.capacity.or_else(before).unwrap_or_else(manager::default_capacity);
@@ -145,7 +145,7 @@ fn of_machine(args: &Args, socket: &Path) -> Result<Options, Failure> {
     Ok(options)
 }
 
-/// Makes the options of a host of a pool that several hosts share.
+/// Returns the options of one host of a pool that several hosts share.
 fn of_host(args: &Args, socket: &Path, devices: &str, host: u32) -> Result<Options, Failure> {
     let mut place = HostOptions::new(host);
     if let Some(name) = &args.host_name {
@@ -176,14 +176,14 @@ fn tell_start(options: &Options, json: bool) {
     let status = Status {
         socket,
         capacity_bytes: options.capacity.get(),
-        // It was checked before anything was started.
+        // The options were checked before the manager was started, so there is no error here.
         per_client_bytes: options.quota_bytes().unwrap_or_default(),
         backing,
         mode: options.mode,
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION"),
     };
-    // Plain numbers and text cannot fail; stdout may be closed, and then the line is lost.
+    // Serializing plain numbers and text cannot fail. If stdout is closed, the line is lost.
     let line = serde_json::to_string(&status).unwrap_or_default();
     let _ = std::io::Write::write_all(&mut std::io::stdout(), format!("{line}\n").as_bytes());
 }

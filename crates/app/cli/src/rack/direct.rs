@@ -1,4 +1,4 @@
-//! Racks without switches: a process of nodes that `up` leaves behind.
+//! Racks without switches: `up` starts a background process that runs the nodes.
 
 use super::options::Among;
 use crate::failure::{Failure, say};
@@ -19,12 +19,12 @@ pub(super) struct Loaded {
     pub scenario: ValidScenario,
     pub setup: Setup,
     pub params: Params,
-    /// Fabric of the simulator, for unloaded completion times.
+    /// The simulator's fabric, which computes unloaded completion times.
     pub fabric: R2c2,
     pub plan: TorusPlan,
 }
 
-/// Loads a scenario, and refuses one that a live rack does not support.
+/// Loads a scenario. Fails if a live rack does not support it.
 pub(super) fn load(file: &Path, set: &[String]) -> Result<Loaded, Failure> {
     let (mut scenario, setup) = scenario::load(file, set)?;
     anchor(&mut scenario);
@@ -38,7 +38,7 @@ pub(super) fn load(file: &Path, set: &[String]) -> Result<Loaded, Failure> {
     Ok(Loaded { scenario, setup, params, fabric, plan })
 }
 
-/// Makes the scenario's paths absolute, so that it can be read from elsewhere.
+/// Makes the scenario's paths absolute, so that processes in other folders can read the files.
 fn anchor(scenario: &mut ValidScenario) {
     let cables = match &mut scenario.network.topology {
         TopologySpec::Graph(cabling) => Some(&mut cabling.file),
@@ -55,15 +55,15 @@ fn anchor(scenario: &mut ValidScenario) {
     }
 }
 
-/// Builds the rack, and leaves its process behind.
+/// Builds the rack, and leaves its process running in the background.
 pub(super) fn up(file: &Path, set: &[String], among: &Among, folder: &Path) -> Result<ExitCode, Failure> {
     let Loaded { scenario, plan, .. } = load(file, set)?;
     let machines = among.machines()?;
-    // Otherwise the rack's process would be the first to notice.
+    // Trying the gateways here reports an error at once; otherwise only the background process would notice it.
     Emulation::try_gateways(&plan, &among.gateways)?;
     let seat = Seat::claim(folder, &scenario.explain())?;
     if let Err(failure) = leave_behind(&seat, among, folder) {
-        // The first error says more.
+        // The first error is more informative than an error of this call.
         let _ = seat.down();
         return Err(failure);
     }
@@ -73,7 +73,7 @@ pub(super) fn up(file: &Path, set: &[String], among: &Among, folder: &Path) -> R
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts the process of the nodes, and waits until it takes requests.
+/// Starts the background process of the nodes, and waits until it accepts requests.
 fn leave_behind(seat: &Seat, among: &Among, folder: &Path) -> Result<(), Failure> {
     let failed =
         |why: std::io::Error| Failure::Failed(format!("the rack's process cannot be started: {why}"));
@@ -84,18 +84,18 @@ fn leave_behind(seat: &Seat, among: &Among, folder: &Path) -> Result<(), Failure
         .arg(absolute(folder))
         .args(among.arguments())
         .current_dir("/");
-    // Its own process group, out of reach of the terminal's signals.
+    // The process gets a separate process group, so that signals of the terminal do not reach it.
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).process_group(0);
     let mut child = command.spawn().map_err(failed)?;
     let mut said = String::new();
     if let Some(stdout) = child.stdout.take() {
-        // Without a line, it has ended or is of no use.
+        // Without a line, the process has ended or is useless.
         let _ = BufReader::new(stdout).read_line(&mut said);
     }
     match said.as_str() {
         READY => Ok(()),
         _ => {
-            // It may have ended by itself.
+            // The process may have ended already.
             let _ = child.kill();
             let _ = child.wait();
             let log = std::fs::read_to_string(seat.log()).unwrap_or_default();
@@ -106,7 +106,7 @@ fn leave_behind(seat: &Seat, among: &Among, folder: &Path) -> Result<(), Failure
 
 const READY: &str = "ready\n";
 
-/// Serves the rack in this process, until it is to leave.
+/// Serves the rack's nodes in this process, until the rack is taken down.
 pub(super) fn serve(among: &Among, folder: &Path) -> Result<(), Failure> {
     let seat = find(folder)?;
     let plan = load(&seat.scenario(), &[])?.plan;
@@ -128,7 +128,7 @@ pub(super) fn find(folder: &Path) -> Result<Seat, Failure> {
     })
 }
 
-/// Refuses a folder that has a rack without switches.
+/// Returns an error if a rack without switches is up in this folder.
 pub(super) fn check_free(folder: &Path) -> Result<(), Failure> {
     match Seat::sweep(folder)? {
         false => Ok(()),
@@ -142,7 +142,7 @@ pub(super) fn check_free(folder: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Takes down the rack without switches in this folder. Returns whether there was one, or what was left of one.
+/// Takes down the rack without switches in this folder. Returns whether there was a rack or the remains of one.
 pub(super) fn down(folder: &Path) -> Result<bool, Failure> {
     let Some(seat) = Seat::find(folder)? else { return Ok(false) };
     match seat.down()? {

@@ -1,4 +1,4 @@
-//! Racks of virtual machines: a process that `up` leaves behind, which has a guest of QEMU for each host.
+//! Racks of virtual machines: `up` starts a background process, which runs a QEMU guest for each host.
 
 use super::options::Place;
 use crate::failure::{Failure, say};
@@ -12,13 +12,13 @@ use unrack_guests::{BootStep, DEVICE, GuestExit, GuestRack, GuestSeat, HostChang
 use unrack_rack::Scenario;
 use unrack_units::Bytes;
 
-/// Builds the rack, and leaves its process behind.
+/// Builds the rack, and leaves its process running in the background.
 pub(super) fn up(scenario: &Scenario, folder: &Path) -> Result<ExitCode, Failure> {
     let rack = GuestRack::read(scenario)?;
     unrack_guests::check_machine()?;
     let seat = GuestSeat::claim(folder, &rack)?;
     if let Err(failure) = leave_behind(&seat) {
-        // The first error says more.
+        // The first error is more informative than an error of this call.
         let _ = seat.down();
         return Err(failure);
     }
@@ -30,7 +30,7 @@ pub(super) fn up(scenario: &Scenario, folder: &Path) -> Result<ExitCode, Failure
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts the rack's process, and waits until its guests are up.
+/// Starts the rack's background process, and waits until its guests are up.
 fn leave_behind(seat: &GuestSeat) -> Result<(), Failure> {
     let failed =
         |why: std::io::Error| Failure::Failed(format!("the rack's process cannot be started: {why}"));
@@ -38,7 +38,7 @@ fn leave_behind(seat: &GuestSeat) -> Result<(), Failure> {
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
     let folder = std::path::absolute(seat.folder()).map_err(failed)?;
     command.args(["rack", "__guests", "--state"]).arg(folder).current_dir("/");
-    // Its own process group, out of reach of the terminal's signals.
+    // The process gets a separate process group, so that signals of the terminal do not reach it.
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).process_group(0);
     let mut child = command.spawn().map_err(failed)?;
     let said = child.stdout.take().into_iter().flat_map(|stdout| BufReader::new(stdout).lines());
@@ -50,7 +50,7 @@ fn leave_behind(seat: &GuestSeat) -> Result<(), Failure> {
             _ => {}
         }
     }
-    // It may have ended by itself.
+    // The process may have ended already.
     let _ = child.kill();
     let _ = child.wait();
     let log = std::fs::read_to_string(seat.log()).unwrap_or_default();
@@ -58,10 +58,10 @@ fn leave_behind(seat: &GuestSeat) -> Result<(), Failure> {
 }
 
 const READY: &str = "ready";
-/// Start of a step that is printed wherever standard error goes.
+/// Prefix of a message that is printed even if standard error is not a terminal.
 const WARNING: &str = "warning: ";
 
-/// Runs the rack of a folder in this process, until it is to leave.
+/// Runs the rack of a folder in this process, until the rack is taken down.
 pub(super) fn serve(folder: &Path) -> Result<(), Failure> {
     let agent = std::env::current_exe().map_err(|why| Failure::Failed(why.to_string()))?;
     let tell = |step: BootStep| {
@@ -94,7 +94,7 @@ fn find(place: &Place) -> Result<GuestSeat, Failure> {
     })
 }
 
-/// Refuses a folder that has a rack of virtual machines.
+/// Returns an error if a rack of virtual machines is up in this folder.
 pub(super) fn check_free(folder: &Path) -> Result<(), Failure> {
     match GuestSeat::sweep(folder)? {
         false => Ok(()),
@@ -122,7 +122,7 @@ pub(super) fn change(place: &Place, host: &str, change: HostChange) -> Result<()
     Ok(find(place)?.change(host, change)?)
 }
 
-/// Takes down the rack of virtual machines in this folder. Returns whether there was one, or what was left of one.
+/// Takes down the rack of virtual machines in this folder. Returns whether there was a rack or the remains of one.
 pub(super) fn down(folder: &Path) -> Result<bool, Failure> {
     let Some(seat) = GuestSeat::find(folder)? else { return Ok(false) };
     match seat.down()? {
@@ -144,7 +144,7 @@ pub(super) fn list(place: &Place, json: bool) -> Result<(), Failure> {
     }
 }
 
-/// Returns a line of each host, and one of the device.
+/// Returns a line for each host, and one for the device.
 fn table(status: &RackStatus) -> String {
     let width = status.hosts.iter().map(|host| host.name.len()).max().unwrap_or(0);
     let host = |host: &unrack_guests::HostStatus| {

@@ -1,5 +1,5 @@
-//! `unrack rack`: racks on this machine, with switches for ordinary programs, without them for R2C2, and of virtual
-//! machines that share memory.
+//! `unrack rack`: racks on this machine. A rack has switches and runs ordinary programs, or has no switches and runs R2C2, or consists of
+//! virtual machines that share memory.
 
 mod direct;
 mod guests;
@@ -204,7 +204,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses a folder that has a rack of network namespaces.
+/// Returns an error if a rack of network namespaces is up in this folder.
 fn check_free(place: &Place) -> Result<(), Failure> {
     match place.rack()?.hosts() {
         Err(_) => Ok(()),
@@ -218,7 +218,8 @@ fn check_free(place: &Place) -> Result<(), Failure> {
     }
 }
 
-/// Runs a program on a host: its TCP sockets left as they are (`tcp`), and by reference within its rack (`sockets`).
+/// Runs a program on a host. With `tcp`, the program's TCP sockets are left unchanged; with `sockets`, they pass bytes by reference within
+/// the rack.
 fn exec(
     rack: &Rack,
     host: &str,
@@ -227,7 +228,7 @@ fn exec(
 ) -> Result<ExitCode, Failure> {
     let multipath = if tcp { None } else { Some(library().map_err(Failure::Lacking)?) };
     let references = if sockets { Some(crate::sockets::library().map_err(Failure::Lacking)?) } else { None };
-    // The first one's `connect` calls that of the next.
+    // `LD_PRELOAD` order: the `connect` of the first library calls that of the next one.
     let preloads: Vec<&Path> = references.iter().chain(&multipath).map(PathBuf::as_path).collect();
     let mut command = rack.enter(host, &preloads, program)?;
     if !sockets {
@@ -245,7 +246,7 @@ fn exec(
     crate::sockets::run_in_rack(&folder, &hosts, command)
 }
 
-/// Finds the library beside this executable, or installed near it.
+/// Finds the library in the folder of this executable, or in the folder where it is installed.
 pub(crate) fn library() -> Result<PathBuf, String> {
     let executable = std::env::current_exe().unwrap_or_default();
     let folder = executable.parent().unwrap_or(Path::new("/"));

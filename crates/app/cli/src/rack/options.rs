@@ -40,7 +40,7 @@ impl Among {
         Ok(Some(Machines::new(self.machines.clone(), here)?.protect(key, self.insecure)?))
     }
 
-    /// Refuses these options: the scenario is of another kind.
+    /// Returns an error if these options are given, because the scenario is of another kind.
     pub(super) fn check_absent(&self) -> Result<(), Failure> {
         match self.here.is_some() || !self.gateways.is_empty() {
             true => Err(Failure::Usage(

@@ -1,4 +1,4 @@
-//! `unrack rack run`: a scenario's flows through a rack that is up, with the figures of a simulation.
+//! `unrack rack run`: sends a scenario's flows through a rack that is up, and reports the same figures as a simulation.
 
 use super::direct::{self, Loaded};
 use super::options::Place;
@@ -46,14 +46,14 @@ pub(super) struct Args {
     place: Place,
 }
 
-/// Figures that a simulation does not have.
+/// Figures that only a live rack has.
 #[derive(Serialize)]
 struct Live {
-    /// Time that packets waited for a thread after they were due, in ns: the delay that the emulation adds to a hop.
+    /// Time that packets waited for a thread after they were due, in ns. It is the delay that the emulation adds to each hop.
     late_ns: Late,
-    /// Most bytes that a data packet found ahead of it, by link.
+    /// Maximum number of bytes that a data packet found queued ahead of it, by link.
     most_queued_bytes: Vec<u64>,
-    /// Most packets of one flow that waited in its re-order buffer.
+    /// Maximum number of packets of one flow that waited in the flow's re-order buffer.
     most_waiting: u64,
     /// Bytes that arrived different from those sent.
     wrong_bytes: u64,
@@ -124,7 +124,7 @@ pub(super) fn main(args: &Args) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Returns the run in the form of a simulation's result.
+/// Converts the results of the run to the form of a simulation's results.
 fn finished(setup: &Setup, fabric: &R2c2, calls: Vec<(Time, Message)>, report: LiveReport) -> Finished {
     let messages: Vec<Message> = calls.into_iter().map(|(_, message)| message).collect();
     let outcome = |outcome: &LiveOutcome| {
@@ -145,7 +145,7 @@ fn finished(setup: &Setup, fabric: &R2c2, calls: Vec<(Time, Message)>, report: L
             dropped_packets: counted.dropped_packets,
             ..Counters::default()
         },
-        // Busy times of a live rack's links are not measured.
+        // A live rack does not measure the busy times of its links.
         busy: BusyTimes::default(),
         hosts: None,
         queue_bytes: report.queue_bytes,
@@ -188,7 +188,7 @@ impl Args {
         folder::create(out, &purpose, self.replace).map(Some)
     }
 
-    /// Saves the run. The manifest comes last and marks it as complete.
+    /// Saves the run. The manifest is written last, because it marks the run as complete.
     fn save(
         &self,
         out: &RunFolder,

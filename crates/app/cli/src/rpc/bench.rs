@@ -1,4 +1,4 @@
-//! `unrack rpc bench`: the cost of calls on this machine.
+//! `unrack rpc bench`: measures the cost of calls on this machine.
 
 use super::between;
 use crate::failure::Failure;
@@ -85,7 +85,7 @@ enum Rate {
     PerSecond(u32),
 }
 
-/// Highest rate: above it, a client that makes one call after the other does not keep up.
+/// Highest rate, because a client that makes one call after another cannot keep up with higher ones.
 const MOST_RATE: u32 = 1_000_000;
 
 fn rate(text: &str) -> Result<Rate, String> {
@@ -136,7 +136,7 @@ pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
 }
 
 impl Args {
-    /// Returns the words that ask for the same measurements.
+    /// Returns the command-line arguments that request the same measurements.
     fn words(&self) -> Vec<String> {
         let list = |name: &str, values: Vec<String>| [format!("--{name}"), values.join(",")];
         let rates = self.rates.iter().map(|rate| match rate {
@@ -180,7 +180,7 @@ fn progress(steps: usize) -> ProgressBar {
     bar.with_style(ProgressStyle::with_template(LOOK).expect("the template is ours"))
 }
 
-/// Returns the command of the server's process: this program as `unrack rpc __serve`.
+/// Returns the command that starts the server's process: this program as `unrack rpc __serve`.
 fn process(options: &server::Options) -> Result<Command, Error> {
     let server::Options { memory, waiting, capacity, core } = options;
     let mut command = Command::new(std::env::current_exe().map_err(Error::Start)?);

@@ -5,10 +5,10 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitCode, Stdio};
 use unrack_guests::DEVICE;
 
-/// Socket of the benchmark's pool in each host.
+/// Socket of the benchmark's pool on each host.
 const SOCKET: &str = "/run/unrack-bench.sock";
 
-/// Program in a host, which ends when this is dropped.
+/// A program on a host. Dropping the value ends the program.
 struct Running(Child);
 
 impl Drop for Running {
@@ -18,7 +18,7 @@ impl Drop for Running {
     }
 }
 
-/// Returns this program's command, to run in a host of the rack that is up.
+/// Returns the command that runs this program on a host of the rack that is up.
 fn on(host: &str, words: &[&str]) -> Result<Command, Failure> {
     let failed = |why: std::io::Error| Failure::Failed(why.to_string());
     let own = std::env::current_exe().map_err(failed)?;
@@ -27,7 +27,7 @@ fn on(host: &str, words: &[&str]) -> Result<Command, Failure> {
     Ok(command)
 }
 
-/// Starts a manager in a host, and returns when programs can connect.
+/// Starts a pool manager on a host, and returns when programs can connect to it.
 fn manage(host: &str, number: &str) -> Result<Running, Failure> {
     let words = ["pool", "serve", "--json", "--device", DEVICE, "--host", number, "--socket", SOCKET];
     let mut command = on(host, &words)?;
@@ -41,8 +41,8 @@ fn manage(host: &str, number: &str) -> Result<Running, Failure> {
     }
 }
 
-/// Formats the rack's device, serves a pool in both hosts and the benchmark in the first, and runs it in the second with
-/// these words.
+/// Formats the rack's device, serves a pool on both hosts, serves the benchmark on the first host, and runs it on the second with the
+/// arguments `words`.
 pub(super) fn run(hosts: &str, waiting: &str, words: &[String]) -> Result<ExitCode, Failure> {
     let Some((server, client)) = hosts.split_once(',').filter(|(a, b)| a != b && !b.contains(',')) else {
         return Err(Failure::Usage(format!(

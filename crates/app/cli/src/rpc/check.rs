@@ -1,4 +1,4 @@
-//! `unrack rpc check`: calls whose every byte is compared.
+//! `unrack rpc check`: makes calls, and compares every byte.
 
 use crate::failure::{Failure, say};
 use crate::stdout::print;

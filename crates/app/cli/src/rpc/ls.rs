@@ -1,4 +1,4 @@
-//! `unrack rpc ls`: services of a pool.
+//! `unrack rpc ls`: lists the services of a pool.
 
 use crate::failure::Failure;
 use crate::stdout::print;

@@ -1,4 +1,4 @@
-//! `unrack run --pid`: memory of a process that runs already, taken away for a while.
+//! `unrack run --pid`: makes part of a running process's memory remote for a while.
 
 use super::outputs::Target;
 use super::summary::lines;
@@ -7,10 +7,11 @@ use crate::steps::{SaidSteps, asking};
 use std::process::ExitCode;
 use unrack_compare::{BorrowAnswer, BorrowQuestion};
 
-/// Status for a program that ended nobody knows how.
+/// Exit status if the process ended and its exit status is unknown.
 const FAILED: u8 = 1;
 
-/// Runs `unrack run --pid`. The status is 0 if all was given back, else that of the program, which ended before.
+/// Runs `unrack run --pid`. The exit status is 0 if all memory was returned to the process. If the process ended before that, the exit
+/// status is that of the process.
 pub(super) fn main(question: &BorrowQuestion, json: Option<&Target>) -> Result<ExitCode, Failure> {
     let answer = question.ask(asking(&SaidSteps))?;
     say(&ending(&answer));

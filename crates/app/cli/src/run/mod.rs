@@ -1,4 +1,4 @@
-//! `unrack run`: one program with part of its memory remote. [`unrack_compare`] does the work.
+//! `unrack run`: runs one program with part of its memory remote. [`unrack_compare`] does the work.
 
 mod borrowed;
 mod outputs;
@@ -127,7 +127,8 @@ fn duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos(time.as_ns()))
 }
 
-/// Parses the page timeout: connections are probed in whole seconds, and nobody waits for hours.
+/// Parses the page timeout. It is at least 1 s because connections are probed in whole seconds, and at most 1 h because longer waits are
+/// useless.
 fn page_timeout(text: &str) -> Result<Duration, String> {
     let time: Time = text.parse().map_err(|why| format!("{why}"))?;
     match Duration::from_nanos(time.as_ns()) {

@@ -1,5 +1,5 @@
-//! Targets of results. A file is replaced in one step; a device or a pipe, such as `/dev/stdout`, must never be
-//! replaced: it is written to.
+//! Output targets of results. A file is replaced in one step. A device or a pipe, such as `/dev/stdout`, must never be replaced, so it is
+//! written to.
 
 use crate::failure::Failure;
 use serde::Serialize;
@@ -7,15 +7,15 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Target to write to. Symbolic links are followed, so that they stay links.
+/// Output target. Symbolic links are followed, so that the target of a link is replaced and not the link.
 pub(super) enum Target {
     File(PathBuf),
-    /// Opened before the program starts, which then has standard output for itself.
+    /// A device or a pipe. It is opened before the program starts, because standard output then belongs to the program.
     Stream(PathBuf, File),
 }
 
 impl Target {
-    /// Verifies that the target can be written, before an hour of work is lost.
+    /// Verifies before the run that the target can be written, so that an hour of work cannot be lost.
     pub(super) fn check(path: &Path) -> Result<Target, Failure> {
         let refuse = |why: &dyn std::fmt::Display| Failure::Usage(format!("{}: {why}", path.display()));
         match path.metadata() {
@@ -32,7 +32,7 @@ impl Target {
         }
     }
 
-    /// Verifies a target that is written piece by piece, and so has to be a file.
+    /// Verifies a target that is written piece by piece. It must be a regular file.
     pub(super) fn check_file(path: &Path) -> Result<PathBuf, Failure> {
         match Target::check(path)? {
             Target::File(path) => Ok(path),

@@ -1,9 +1,9 @@
-//! Answer of `unrack run` for a person, in lines.
+//! Answer of `unrack run` as lines of text for people.
 
 use unrack_compare::{RunAnswer, size_text};
 use unrack_paging::{NOT_AWAY, Tally};
 
-/// Returns the lines: first that the run did not do what was asked, if so; other warnings last.
+/// Returns the lines. If the run did not do what was requested, the warning about that comes first; other warnings come last.
 pub(super) fn lines(answer: &RunAnswer) -> Vec<String> {
     let (first, last): (Vec<_>, Vec<_>) = answer.warnings.iter().partition(|warning| warning.key == NOT_AWAY);
     let first = first.into_iter().map(|warning| format!("WARNING: {}", warning.text));

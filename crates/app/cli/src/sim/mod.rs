@@ -1,4 +1,4 @@
-//! `unrack sim`: one scenario, simulated.
+//! `unrack sim`: simulates one scenario.
 
 pub(crate) mod progress;
 mod watch;
@@ -114,7 +114,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
 }
 
 impl Args {
-    /// Creates the folder for results, if one is given, before an hour of work is lost.
+    /// Creates the folder for results, if one is given. This is done before the run, so that an hour of work cannot be lost.
     fn folder(&self, scenario: &ValidScenario) -> Result<Option<RunFolder>, Failure> {
         let Some(out) = &self.out else { return Ok(None) };
         let purpose = folder::of_scenario("sim", &self.scenario, &self.set, scenario)?;
@@ -140,7 +140,7 @@ impl Args {
     }
 }
 
-/// Saves the breakdown of a message's time, and its picture.
+/// Saves the breakdown of a message's time, and its figure.
 fn save_explained(folder: &RunFolder, explained: &Explained) -> Result<(), RecordError> {
     let json = explained.json();
     folder.write_json("explain.json", &json)?;
@@ -151,7 +151,7 @@ fn save_explained(folder: &RunFolder, explained: &Explained) -> Result<(), Recor
     unrack_record::atomic_write(folder.path("explain.vl.json"), figure.to_vega_lite().as_bytes())
 }
 
-/// Returns one JSON object: the figures, and `explained` if a message was asked for.
+/// Returns one JSON object: the figures, and also `explained` if the breakdown of a message was requested.
 fn object(figures: &SimulationFigures, explained: Option<&Explained>) -> serde_json::Result<String> {
     let Some(explained) = explained else { return Ok(serde_json::to_string(figures)? + "\n") };
     let mut object = serde_json::to_value(figures)?;
@@ -159,7 +159,7 @@ fn object(figures: &SimulationFigures, explained: Option<&Explained>) -> serde_j
     Ok(object.to_string() + "\n")
 }
 
-/// Reports a trace of which only a part is replayed.
+/// Prints a message if only a part of a trace is replayed.
 fn tell_window(work: &Work) {
     if let Work::Replay(trace, spec) = work
         && let window = trace.window()

@@ -1,4 +1,4 @@
-//! Progress of a simulation, for a person who watches.
+//! Progress bar of a simulation.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use unrack_sim::observe::Watch;
@@ -6,17 +6,17 @@ use unrack_sim::{Finished, Progress, Setup, SetupError, Work};
 
 const LOOK: &str = "{prefix} {wide_bar} {percent:>3} %  {human_pos} of {human_len} messages, {eta} left";
 
-/// Runs `work` with a bar on stderr named `name`, if that is a terminal.
+/// Runs `work` with a progress bar named `name`, on stderr if that is a terminal.
 pub(crate) fn run(name: &str, setup: &Setup, work: &Work) -> Result<Finished, SetupError> {
     with_bar(name, |bar| setup.run(work, |progress| show(bar, progress)))
 }
 
-/// Runs `work` on several threads, with a bar.
+/// Runs `work` on several threads, with a progress bar.
 pub(crate) fn split(name: &str, setup: &Setup, work: &Work, threads: u32) -> Result<Finished, SetupError> {
     with_bar(name, |bar| setup.split(work, threads, |progress| show(bar, progress)))
 }
 
-/// Runs `work` observed by `watch`, with a bar.
+/// Runs `work` observed by `watch`, with a progress bar.
 pub(crate) fn watched(
     name: &str,
     setup: &Setup,

@@ -1,4 +1,4 @@
-//! Figures of a simulation, for a person.
+//! Figures of a simulation, as text for people.
 
 use unrack_grid::simulation::SimulationFigures;
 use unrack_record::Machine;
@@ -6,13 +6,13 @@ use unrack_report::{Simulation, simulation_text};
 use unrack_sim::summary::{JobSummary, Program};
 use unrack_sim::{Excluded, Summary};
 
-/// Returns the table of one run, and a line on its network.
+/// Returns the table of one run, and a line about its network.
 pub(crate) fn figures(name: &str, summary: &Summary) -> serde_json::Result<String> {
     let shown: Simulation = serde_json::from_value(serde_json::to_value(summary)?)?;
     Ok(format!("{}\n{}\n", simulation_text(&[(name.to_string(), shown)]), network(summary)))
 }
 
-/// Returns the figures of a simulation, and everything that the table does not hold.
+/// Returns the figures of a simulation, including those that are not in the table.
 pub(crate) fn table(
     name: &str,
     SimulationFigures { summary, machine }: &SimulationFigures,
@@ -31,7 +31,7 @@ pub(crate) fn table(
     Ok(text)
 }
 
-/// Describes the messages that did not finish, and why.
+/// Describes the messages that did not finish, and the reason.
 pub(crate) fn unfinished(summary: &Summary) -> Option<String> {
     let unfinished = summary.unfinished.as_ref()?;
     Some(format!(
@@ -40,7 +40,7 @@ pub(crate) fn unfinished(summary: &Summary) -> Option<String> {
     ))
 }
 
-/// Describes which messages the figures are of, if not of all.
+/// Describes which messages the figures include, if they do not include all.
 fn counted(summary: &Summary) -> Option<String> {
     let Excluded { warm_up, cool_down } = summary.excluded;
     let counted = summary.messages.saturating_sub(warm_up + cool_down);

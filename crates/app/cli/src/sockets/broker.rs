@@ -1,4 +1,4 @@
-//! The broker of `unrack sockets`, and the pool that it takes memory from.
+//! The broker of `unrack sockets`, and the pool from which it takes memory.
 
 use crate::failure::{Failure, say};
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub(super) struct Place {
     pool: Option<PathBuf>,
 }
 
-/// A broker that serves in a thread of this process, or another's.
+/// A broker that serves in a thread of this process, or in another process.
 pub(super) struct Serving {
     pub(super) path: PathBuf,
     own: Option<Own>,
@@ -37,7 +37,7 @@ struct Own {
 }
 
 impl Place {
-    /// Returns the place of a broker with this socket.
+    /// Returns the place of a broker at this socket.
     pub(super) fn at(socket: PathBuf) -> Place {
         Place { socket: Some(socket), ..Place::default() }
     }
@@ -53,7 +53,7 @@ impl Place {
 }
 
 impl Serving {
-    /// Starts a broker, unless one serves there already. `hosts` share memory, though their networks are several.
+    /// Starts a broker, unless one already serves at the socket. `hosts` are those that share memory although they have separate networks.
     pub(super) fn start(place: &Place, hosts: &[SharingHost]) -> Result<Serving, Failure> {
         let path = place.path()?;
         if Broker::serves(&path) {
@@ -70,12 +70,12 @@ impl Serving {
         Ok(Serving { path, own: Some(Own { counts, stop, thread, manager }) })
     }
 
-    /// Stops the broker if it is this process's. Returns how many connections were carried and refused, and how many bytes
-    /// passed.
+    /// Stops the broker if it runs in this process. Returns the number of carried connections, the number of refused connections, and the
+    /// number of bytes passed.
     pub(super) fn stop(self) -> (u64, u64, u64) {
         let Some(own) = self.own else { return (0, 0, 0) };
         own.stop.store(true, Ordering::Release);
-        // A broker that panicked has said so.
+        // A broker that panicked has already printed the reason.
         let _ = own.thread.join();
         drop(own.manager);
         let count = |sum: &std::sync::atomic::AtomicU64| sum.load(Ordering::Relaxed);
@@ -88,7 +88,7 @@ fn pool(place: &Place, path: &std::path::Path) -> Result<(Client, Option<Manager
     if let Some(pool) = &place.pool {
         return Ok((Client::connect_as(pool, "sockets")?, None));
     }
-    // Of a connection's area only what its rings have used takes memory, most often a tenth.
+    // Only the part of a connection's area that its rings have used takes memory, which is usually a tenth.
     let capacity = place.capacity.unwrap_or_else(unrack_pool::manager::half_of_memory);
     let mut options = Options::new(path.with_extension("pool"), capacity);
     options.per_client = Some("100%".parse().expect("a share"));
@@ -97,10 +97,10 @@ fn pool(place: &Place, path: &std::path::Path) -> Result<(Client, Option<Manager
     Ok((client, Some(manager)))
 }
 
-/// Fewest descriptors with which a broker serves: its own, and a few connections'.
+/// Minimum number of descriptors with which a broker serves: those of the broker, and those of a few connections.
 const DESCRIPTORS: u64 = 32;
 
-/// Has this process open as many descriptors as it may, since each connection needs one.
+/// Raises the limit of open descriptors of this process to its maximum, because each connection needs descriptors.
 fn raise_descriptors() -> Result<(), Failure> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     if let Some(most) = limit.maximum.filter(|most| *most < DESCRIPTORS) {
@@ -127,12 +127,12 @@ pub(super) fn serve(place: &Place) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Signals that end the broker, blocked in all threads so that one can wait for them.
+/// Signals that end the broker. They are blocked in all threads, so that one thread can wait for them.
 struct Signals(libc::sigset_t);
 
 impl Signals {
     fn block() -> Signals {
-        // SAFETY: a set of our own, which the C library fills in.
+        // SAFETY: the set is a local variable, which the C library initializes.
         unsafe {
             let mut set = std::mem::zeroed();
             libc::sigemptyset(&raw mut set);
@@ -145,7 +145,7 @@ impl Signals {
 
     fn wait(&self) {
         let mut signal = 0;
-        // SAFETY: a set and a number of our own.
+        // SAFETY: the set belongs to `self`, and the number is a local variable.
         unsafe { libc::sigwait(&raw const self.0, &raw mut signal) };
     }
 }

@@ -1,4 +1,4 @@
-//! `unrack sockets`: a program whose stream sockets pass bytes by reference.
+//! `unrack sockets`: runs a program whose stream sockets pass bytes by reference.
 
 mod broker;
 
@@ -59,11 +59,11 @@ enum Verb {
 #[derive(Serialize)]
 struct Answer {
     command: Vec<String>,
-    /// Exit status of the program, as a shell has it.
+    /// Exit status of the program, in the convention of shells.
     status: i32,
     /// Connections that passed bytes by reference.
     carried: u64,
-    /// Connections that found no room in the pool.
+    /// Connections for which the pool had no room.
     refused: u64,
     bytes_by_reference: u64,
 }
@@ -90,8 +90,8 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(status as u8))
 }
 
-/// Runs a command on a host of a rack, whose connections with `hosts` pass bytes by reference. The broker's socket is in
-/// `folder`; this process is the broker if none serves there. Returns the command's exit status.
+/// Runs a command on a host of a rack; its connections with `hosts` pass bytes by reference. The broker's socket is in `folder`. If no
+/// broker serves there, this process becomes the broker. Returns the exit status of the command.
 pub(crate) fn run_in_rack(
     folder: &Path,
     hosts: &[SharingHost],
@@ -99,7 +99,7 @@ pub(crate) fn run_in_rack(
 ) -> Result<ExitCode, Failure> {
     let cannot = |why: std::io::Error| Failure::Failed(format!("cannot lock {}: {why}", folder.display()));
     let folder_file = std::fs::File::open(folder).map_err(cannot)?;
-    // Of programs that start together, one starts the broker.
+    // The lock makes sure that only one of several programs that start at the same time starts the broker.
     flock(&folder_file, FlockOperation::LockExclusive).map_err(|why| cannot(why.into()))?;
     let serving = Serving::start(&broker::Place::at(folder.join("sockets.sock")), hosts)?;
     drop(folder_file);
@@ -125,24 +125,24 @@ fn full(refused: u64) -> String {
     format!("{refused} connections stayed with the kernel: the pool was full")
 }
 
-/// Returns a number of bytes to three digits or so, for people.
+/// Rounds a number of bytes to about three digits, for people.
 fn about(bytes: u64) -> Bytes {
     let unit = [30, 20, 10].into_iter().find(|shift| bytes >> shift >= 10).unwrap_or(0);
     Bytes::new(bytes >> unit << unit)
 }
 
-/// Process of the program, to which signals are passed on.
+/// Process number of the program, to which signals are forwarded.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
 
 extern "C" fn pass_on(signal: libc::c_int) {
     let program = PROGRAM.load(Ordering::Relaxed);
     if program > 0 {
-        // SAFETY: plain numbers; may be called in a signal handler.
+        // SAFETY: the arguments are plain numbers, and `kill` may be called in a signal handler.
         unsafe { libc::kill(program, signal) };
     }
 }
 
-/// Returns the command of the program, with the library.
+/// Returns the command of the program, with the library preloaded.
 fn command(args: &Args, library: &Path, socket: &Path) -> Command {
     let mut command = Command::new(&args.program[0]);
     command.args(&args.program[1..]);
@@ -157,16 +157,16 @@ fn command(args: &Args, library: &Path, socket: &Path) -> Command {
     command
 }
 
-/// Runs a program, and returns its exit status as a shell has it.
+/// Runs a program, and returns its exit status in the convention of shells.
 fn run(mut command: Command, program: &OsStr) -> Result<i32, Failure> {
     let mut child = command
         .spawn()
         .map_err(|error| Failure::Lacking(format!("cannot run {}: {error}", program.to_string_lossy())))?;
     PROGRAM.store(child.id() as i32, Ordering::Relaxed);
     for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGINT] {
-        // The terminal sends SIGINT to both; this process waits for the program.
+        // The terminal sends SIGINT to the program, too, so this process ignores it and waits for the program.
         let then = if signal == libc::SIGINT { libc::SIG_IGN } else { pass_on as *const () as usize };
-        // SAFETY: a handler that only calls `kill`.
+        // SAFETY: the handler only calls `kill`.
         unsafe { libc::signal(signal, then) };
     }
     let ended =
@@ -174,7 +174,7 @@ fn run(mut command: Command, program: &OsStr) -> Result<i32, Failure> {
     Ok(ended.code().unwrap_or_else(|| 128 + ended.signal().unwrap_or(0)))
 }
 
-/// Returns the libraries to preload: ours, and those that were to be preloaded anyway.
+/// Returns the libraries to preload: the library of `unrack sockets`, followed by those that the environment already preloads.
 fn preloads(library: &Path, others: Option<&OsStr>) -> OsString {
     let mut all = library.as_os_str().to_owned();
     if let Some(others) = others.filter(|others| !others.is_empty()) {
@@ -184,7 +184,7 @@ fn preloads(library: &Path, others: Option<&OsStr>) -> OsString {
     all
 }
 
-/// Finds the library beside this executable, or installed near it.
+/// Finds the library in the folder of this executable, or in the folder where it is installed.
 pub(crate) fn library() -> Result<PathBuf, String> {
     let executable = std::env::current_exe().unwrap_or_default();
     let folder = executable.parent().unwrap_or(Path::new("/"));

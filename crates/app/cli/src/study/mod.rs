@@ -1,4 +1,4 @@
-//! `unrack study`: published results of papers, compared with ours.
+//! `unrack study`: compares published results of papers with those of Unrack.
 
 mod programs;
 
@@ -83,7 +83,7 @@ struct Found<'a> {
     studies: Vec<FoundStudy<'a>>,
 }
 
-/// Output of `--json`: the results, and their cost to the machine.
+/// Output of `--json`: the results, and the use of the machine's resources.
 #[derive(Serialize)]
 struct Printed<'a> {
     #[serde(flatten)]
@@ -91,7 +91,7 @@ struct Printed<'a> {
     machine: Machine,
 }
 
-/// Parts of an earlier run's `results.json`.
+/// Parts of the `results.json` of an earlier run.
 #[derive(Deserialize)]
 struct Earlier {
     quick: bool,
@@ -203,8 +203,8 @@ impl Run {
         Ok(studies.into_iter().filter(asked).collect())
     }
 
-    /// Creates the folder, unless a page would be lost there: only a run with all studies of an earlier one may
-    /// replace its page.
+    /// Creates the folder, unless a page in it would be lost: a run may replace the page of an earlier run only if it includes all studies
+    /// of that run.
     fn folder(&self, chosen: &[Study]) -> Result<RunFolder, Failure> {
         let earlier = read_json::<Earlier>(self.out.join("results.json")).ok().filter(|_| !self.replace);
         if let Some(earlier) = earlier {
@@ -249,7 +249,7 @@ impl Run {
     }
 }
 
-/// Returns the figures of each study, for a person.
+/// Returns the figures of each study, as text for people.
 fn table(done: &[Done]) -> String {
     let mut text = String::new();
     for Done { study, figures, .. } in done {

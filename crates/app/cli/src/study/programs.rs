@@ -1,4 +1,4 @@
-//! Runs of a study's programs: each is a command of its own, whose run folder and answer are kept.
+//! Runs of a study's programs. A separate command measures each program; the study stores its run folder and its answer.
 
 use crate::failure::{Failure, say};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use unrack_study::programs::fabrics::{BURSTINESS, burstiness};
 use unrack_study::programs::{Measurement, ProgramFound, StudyProgram};
 use unrack_study::{Study, StudyScale};
 
-/// Answer that is kept, with the sources of the measurement and what was asked.
+/// Stored answer, with the sources of the measurement and the arguments of the command.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     /// `UNRACK_MEASURING` of the build.
@@ -21,7 +21,7 @@ struct Kept {
     answer: Value,
 }
 
-/// Runs the programs of a study, without those that this build has run before.
+/// Measures the programs of a study. Programs that this build has already measured are taken from the folder.
 pub(super) fn run(
     study: &Study,
     scale: StudyScale,
@@ -70,7 +70,8 @@ fn is_answered(measure: Measurement, answer: &Value) -> bool {
     answer.pointer(field).is_some_and(Value::is_number)
 }
 
-/// Runs one program, and returns what its command found. Its size is small, unless `UNRACK_TEST_SCALE` says `full`.
+/// Measures one program, and returns the answer of the measuring command. The program's input is small, unless the environment variable
+/// `UNRACK_TEST_SCALE` is `full`.
 fn one(program: &StudyProgram, out: &Path) -> Result<Value, Failure> {
     let here = std::env::current_exe()
         .map_err(|why| Failure::Failed(format!("cannot find this executable: {why}")))?;
@@ -119,7 +120,7 @@ fn one(program: &StudyProgram, out: &Path) -> Result<Value, Failure> {
             "the programs of this study cannot be run here (above): {}",
             program.name
         ))),
-        // A shell's status for a signal: whoever sent it wants the study to end, too.
+        // A status of 128 or more means that a signal ended the command. The sender of the signal wants the study to end, too.
         Some(128..) | None => Err(Failure::Failed(format!("{} was ended: {}", program.name, output.status))),
         Some(_) => {
             Ok(withheld("failed", format!("{} could not be measured: {}", program.name, output.status)))
@@ -127,7 +128,8 @@ fn one(program: &StudyProgram, out: &Path) -> Result<Value, Failure> {
     }
 }
 
-/// Returns the arguments of Unrack's command that measures a program. Native runs need none of them; they say how often it is run.
+/// Returns the arguments of the Unrack command that measures a program. A native run does not use that command; its arguments only state
+/// the number of runs, so that a stored answer is reused for an equal number.
 fn arguments(program: &StudyProgram, out: &Path) -> Vec<String> {
     let mut all: Vec<String> = words(program.measure).iter().map(|word| word.to_string()).collect();
     all.push("--json".into());
@@ -146,7 +148,7 @@ fn arguments(program: &StudyProgram, out: &Path) -> Vec<String> {
     all
 }
 
-/// Returns the words of the command that measures.
+/// Returns the subcommand that does the measurement.
 fn words(measure: Measurement) -> &'static [&'static str] {
     match measure {
         Measurement::Swap => &["swap"],
@@ -158,7 +160,7 @@ fn words(measure: Measurement) -> &'static [&'static str] {
     }
 }
 
-/// Runs a program natively, as often as asked, and returns its times.
+/// Runs a program natively for the requested number of times, and returns the median times.
 fn natively(program: &StudyProgram, build: &Path, out: &Path) -> Result<Value, Failure> {
     std::fs::create_dir_all(out)
         .map_err(|why| Failure::Failed(format!("cannot make {}: {why}", out.display())))?;
@@ -189,7 +191,8 @@ fn natively(program: &StudyProgram, build: &Path, out: &Path) -> Result<Value, F
     }))
 }
 
-/// Says that a program has no result, whose reason it or its command has printed, and returns that as its answer.
+/// Reports that a program has no result, and returns that as the program's answer. The program or its command has already printed the
+/// reason.
 fn withheld(key: &str, text: String) -> Value {
     say(&format!("{text} (above)"));
     serde_json::json!({ "withheld": { "key": key, "text": text } })

@@ -1,4 +1,4 @@
-//! `unrack swap`: a check of `compare` against the kernel's swap. [`unrack_compare`] does the work.
+//! `unrack swap`: checks predictions of `compare` against the kernel's swap. [`unrack_compare`] does the work.
 
 mod text;
 mod touch;

@@ -1,9 +1,9 @@
-//! Answer of the check by swap, for a person.
+//! Text of the answer of `unrack swap`.
 
 use std::fmt::Write;
 use unrack_compare::{Predicted, SwapAnswer, Swapped, Touches};
 
-/// Returns the answer for a person.
+/// Returns the answer as text for people.
 pub(super) fn of(answer: &SwapAnswer) -> String {
     let mib = |bytes: u64| bytes as f64 / (1 << 20) as f64;
     let (local, whole) = (mib(answer.local_bytes), mib(answer.footprint_bytes));

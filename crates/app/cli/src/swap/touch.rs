@@ -1,4 +1,4 @@
-//! `unrack __touch-swap`: the program with which the cost of the kernel's faults is measured; see [`unrack_swap::touch`].
+//! `unrack __touch-swap`: the program that measures the cost of the kernel's page faults; see [`unrack_swap::touch`].
 
 use crate::failure::Failure;
 use std::io::Read;
@@ -15,7 +15,7 @@ pub(crate) struct TouchArgs {
 }
 
 impl TouchArgs {
-    /// Touches pages with the contents that stdin gives, and prints the times.
+    /// Touches pages with the contents read from stdin, and prints the times.
     pub(crate) fn main(self) -> Result<ExitCode, Failure> {
         let mut contents = Vec::new();
         let read = std::io::stdin().read_to_end(&mut contents);

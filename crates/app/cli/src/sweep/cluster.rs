@@ -1,4 +1,4 @@
-//! `unrack sweep --cluster`: points on the workers of a cluster of Dask, started by the Python package.
+//! `unrack sweep --cluster`: runs points on the workers of a Dask cluster, through the Python package.
 
 use super::GridArgs;
 use crate::failure::Failure;
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use unrack_compare::PARENT_VARIABLE;
 use unrack_grid::{ScenarioOrigin, ScenarioSource};
 
-/// Runs the points that the folder lacks on a cluster, and keeps them there.
+/// Runs the points that are not in the folder yet on a cluster, and stores them in the folder.
 pub(super) fn run(
     args: &GridArgs,
     scheduler: &str,
@@ -41,18 +41,18 @@ pub(super) fn run(
     }
 }
 
-/// Returns the interpreter: what `UNRACK_PYTHON` names, that in the folder of the command, as a wheel installs it, or
-/// `python3` on `PATH`.
+/// Returns the Python interpreter: the one that `UNRACK_PYTHON` names, or `python3` in the folder of this command, where a wheel installs
+/// it, or `python3` on `PATH`.
 fn python() -> PathBuf {
     let named = std::env::var_os("UNRACK_PYTHON").map(PathBuf::from);
     let beside = || std::env::current_exe().ok().map(|own| own.with_file_name("python3"));
     named.or_else(|| beside().filter(|path| path.exists())).unwrap_or_else(|| "python3".into())
 }
 
-/// Checks that the package and Dask are there.
+/// Checks that the Python package and Dask are installed.
 ///
 /// # Errors
-/// What is missing, and what to do.
+/// If one is missing: the text states which one, and what to do.
 pub(crate) fn check_cluster() -> Result<(), String> {
     check_package(&python())
 }
@@ -74,7 +74,7 @@ fn check_package(python: &Path) -> Result<(), String> {
     ))
 }
 
-/// Writes the text of a scenario that has no file.
+/// Writes the text of a scenario that has no file to the child's standard input.
 fn pass(child: &mut Child, text: &str) -> std::io::Result<()> {
     match child.stdin.take() {
         Some(mut stdin) => stdin.write_all(text.as_bytes()),

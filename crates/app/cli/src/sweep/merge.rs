@@ -1,4 +1,4 @@
-//! `unrack sweep merge`: the table of a sweep whose parts ran by themselves.
+//! `unrack sweep merge`: makes the table of a sweep whose parts were run separately.
 
 use super::part::PartFile;
 use super::{created, save, show};
@@ -52,7 +52,7 @@ pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
 }
 
 impl Args {
-    /// Returns what the parts say of the whole, if all say the same.
+    /// Returns the description of the whole sweep, in which all parts must agree.
     fn whole(&self) -> Result<PartFile, Failure> {
         let mut whole: Option<(PartFile, &PathBuf)> = None;
         for folder in &self.parts {
@@ -82,7 +82,7 @@ impl Args {
         Ok(whole.expect("at least one folder is named").0)
     }
 
-    /// Returns the results of all points, in their order.
+    /// Returns the results of all points, in the order of the points.
     fn found(&self, file: &PartFile) -> Result<Vec<Summary>, Failure> {
         let open = |folder: &PathBuf| KeptPoints::open(folder.join(KEPT), &build());
         let folders = self.parts.iter().map(open).collect::<Result<Vec<_>, _>>()?;

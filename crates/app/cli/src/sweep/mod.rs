@@ -1,4 +1,4 @@
-//! `unrack sweep`: a scenario over a grid of values, on all cores.
+//! `unrack sweep`: runs a scenario over a grid of values, on all cores.
 
 mod cluster;
 mod merge;
@@ -101,7 +101,7 @@ struct GridArgs {
     transfers: u64,
 }
 
-/// Output of `--json`: `sweep.json`, and the sweep's cost to the machine.
+/// Output of `--json`: the contents of `sweep.json`, and the use of the machine's resources.
 #[derive(Serialize)]
 struct Found<'a> {
     #[serde(flatten)]
@@ -147,7 +147,7 @@ fn sweep(args: GridArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Creates the folder of a sweep. A folder that cannot be is bad usage.
+/// Creates the folder of a sweep. A folder that cannot be created is a usage error.
 fn created(out: &Path, plan: &Plan, name: &str, replace: bool) -> Result<RunFolder, Failure> {
     sweep_folder::create(out, plan, name, replace).map_err(|why| Failure::Usage(why.to_string()))
 }
@@ -165,7 +165,7 @@ impl GridArgs {
         )?)
     }
 
-    /// Returns what is written of a part: all that the sweep's folder needs beside the results.
+    /// Returns the description of a part of a sweep. It has all that the folder of the whole sweep needs in addition to the results.
     fn part_file(&self, source: &ScenarioSource, points: &Points) -> Result<PartFile, Failure> {
         let (first, _) = source.origin.load(&points.all[0].set)?;
         Ok(PartFile {
@@ -196,7 +196,7 @@ fn show(sweep: &Sweep, json: bool, started: &Started) -> Result<(), Failure> {
     stdout::print(&text)
 }
 
-/// Saves a sweep. The manifest comes last and marks it as complete; its scenario is that of the first point.
+/// Saves a sweep. The manifest is written last, because it marks the sweep as complete; its scenario is that of the first point.
 fn save(
     folder: &RunFolder,
     out: &Path,

@@ -1,4 +1,4 @@
-//! Part of a sweep that ran by itself: which points it has, and what its folder says of the whole.
+//! Part of a sweep that is run separately: its points, and the description of the whole sweep in its folder.
 
 use crate::failure::Failure;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use std::path::Path;
 use unrack_grid::sweep::{Plan, SweepPart};
 use unrack_record::{RunFolder, read_json};
 
-/// Parses `2/4`, the second of four.
+/// Parses a part such as `2/4`, the second of four.
 pub(super) fn parsed(text: &str) -> Result<SweepPart, String> {
     let number = |text: &str| text.trim().parse::<u32>().ok().filter(|number| *number > 0);
     let part = text
@@ -18,23 +18,23 @@ pub(super) fn parsed(text: &str) -> Result<SweepPart, String> {
     }
 }
 
-/// What a part's folder says of the sweep: all that the sweep's own folder needs beside the results.
+/// Description of the whole sweep in the folder of a part. It has all that the folder of the sweep needs in addition to the results.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct PartFile {
     pub part: SweepPart,
     pub plan: Plan,
-    /// Scenario file, as it was named.
+    /// Scenario file, as named on the command line.
     pub file: String,
     /// Seed of the first point.
     pub seed: u64,
-    /// Scenario of the first point, in full.
+    /// Scenario of the first point, complete with all values.
     pub scenario: String,
     /// Settings of the command, for the manifest.
     pub settings: serde_json::Value,
 }
 
 impl PartFile {
-    /// Writes the file of this part: parts may share a folder.
+    /// Writes the file of this part. Its name has the number of the part, because parts may share a folder.
     pub(super) fn write(&self, folder: &RunFolder) -> Result<(), Failure> {
         let SweepPart { number, of } = self.part;
         Ok(folder.write_json(&format!("{PREFIX}{number}-of-{of}.json"), self)?)
@@ -54,7 +54,7 @@ impl PartFile {
         names.iter().map(|name| read_json(folder.join(name)).map_err(|why| failed(&why))).collect()
     }
 
-    /// Returns what to say when the part is done.
+    /// Returns the message for the end of the part.
     pub(super) fn done(&self, out: &Path) -> String {
         let SweepPart { number, of } = self.part;
         let all = self.plan.points.len();

@@ -1,4 +1,4 @@
-//! Simulations of a program's lines on each fabric.
+//! Simulations of a program's cache-line requests on each fabric.
 
 use super::question::ComparisonQuestion;
 use super::simulated::spread;
@@ -19,7 +19,8 @@ use unrack_units::Time;
 use unrack_workload::lines::{Dependence, LineMessage, LineTrace, LineWindow};
 use unrack_workload::{Blades, Kind};
 
-/// Lines of which the mean is the unloaded time: on as many pages, so on about all memory blades.
+/// Number of reads whose mean time is the unloaded time of a fabric. Each read is of a different page, so the reads reach about all memory
+/// blades.
 const PROBES: u32 = 64;
 /// Bytes of a page.
 const PAGE: u64 = 4096;
@@ -28,9 +29,9 @@ const PAGE: u64 = 4096;
 pub(super) struct Network {
     scenario: ValidScenario,
     blades: Blades,
-    /// Most lines of all compute blades together.
+    /// Maximum number of cache lines to simulate, over all compute blades.
     transfers: u64,
-    /// Time of the last simulation, in seconds.
+    /// Duration of the last simulation, in seconds.
     took_s: Cell<f64>,
 }
 
@@ -43,10 +44,10 @@ pub(super) struct Simulated {
 }
 
 impl Network {
-    /// Checks the rack.
+    /// Creates the rack of a question, and checks its scenario.
     ///
     /// # Errors
-    /// If it is not a valid one.
+    /// If the scenario is invalid.
     pub(super) fn new(question: &ComparisonQuestion) -> Result<Network, Error> {
         let text = question.scenario()?;
         let scenario = Scenario::parse("compare.toml", &text, &Overrides::none())
@@ -60,10 +61,10 @@ impl Network {
         Setup::with_fabric(&self.scenario, FabricConfig::default_of(protocol))
     }
 
-    /// Returns the time that a fabric adds to a read of a line while nothing else is on it, in nanoseconds.
+    /// Returns the time that a fabric without other traffic adds to a read of a cache line, in nanoseconds.
     ///
     /// # Errors
-    /// If it cannot be simulated.
+    /// If the simulation fails.
     pub(super) fn unloaded_ns(&self, protocol: Protocol) -> Result<f64, Error> {
         let probe = |number: u32| LineMessage {
             when: Dependence { after: number.checked_sub(1), gap: Time::ZERO },
@@ -78,10 +79,11 @@ impl Network {
         Ok(spread(reads_ns(&done)).mean)
     }
 
-    /// Replays a program on all compute blades, on the fabric of this number. Without time in the budget, the delay is withheld.
+    /// Replays a program on all compute blades, over the fabric with this number. If the budget has no time left for the replay, the delay
+    /// of the run is withheld.
     ///
     /// # Errors
-    /// If it cannot be simulated.
+    /// If the simulation fails.
     pub(super) fn simulated(
         &self,
         closed: &ClosedLoop,

@@ -1,4 +1,4 @@
-//! Comparison by loads and stores of the program, alone or beside its pages.
+//! Comparison of fabrics by the program's loads and stores, optionally also by its page faults.
 
 use super::line_fabrics::Network;
 use super::pages;
@@ -27,19 +27,19 @@ use unrack_record::{
     AccessUnit, Comparison, LinesFabric, LinesResult, LinesSummary, RunFolder, Started, Stated, Warning,
 };
 
-/// Output file of the instrumented run, and of native ones, in the run folder.
+/// Output files of the instrumented run and of the native runs, in the run folder.
 const INSTRUMENTED_OUTPUT: &str = "instrumented.out";
 const NATIVE_OUTPUT: &str = "native.out";
-/// Times of the core model and of a fabric's replay that a budget reserves, in seconds: most take less.
+/// Times that a budget reserves for the core model and for the replay on one fabric, in seconds. Most take less.
 const MODEL_S: f64 = 10.0;
 const FABRIC_S: f64 = 5.0;
-/// Shortest instrumented run that is begun: shorter ones have too few windows.
+/// Shortest instrumented run that is started. A shorter run would record too few windows of instructions.
 const LEAST: Duration = Duration::from_secs(1);
 
-/// Answers a question about lines, or about both. Returns the answer and the path of its report.
+/// Answers a question about loads and stores, or about these and page faults. Returns the answer and the path of its report.
 ///
 /// # Errors
-/// If the question cannot be answered, or the run folder not be written.
+/// If the question cannot be answered, or the run folder cannot be written.
 pub(super) fn ask(question: &ComparisonQuestion, asking: Asking) -> Result<(LinesSummary, PathBuf), Error> {
     let network = question.rack.network(question.nodes, question.rate)?;
     let tools = Tools::find()?;
@@ -76,7 +76,7 @@ fn has(warnings: &[Warning], key: &str) -> bool {
     warnings.iter().any(|warning| warning.key == key)
 }
 
-/// Parts of a comparison.
+/// State that the parts of a comparison share.
 struct Parts<'a> {
     question: &'a ComparisonQuestion,
     folder: &'a RunFolder,
@@ -125,7 +125,7 @@ impl Parts<'_> {
         Ok(result)
     }
 
-    /// Puts the program's requests on each fabric.
+    /// Simulates the program's requests on each fabric.
     fn fabrics(
         &self,
         basis: &Basis,
@@ -164,8 +164,8 @@ impl Parts<'_> {
         self.question.fabrics.iter().zip(unloaded_ns).enumerate().map(fabric).collect()
     }
 
-    /// Returns the placement that is asked for. What needs a footprint has the program run once more, or its footprint
-    /// remembered.
+    /// Returns the requested placement of pages. If the placement depends on the program's footprint, the footprint is taken from an
+    /// earlier run, or measured by another run of the program.
     fn placed(&self) -> Result<Placed, Error> {
         let question = self.question;
         let footprint = match question.placement.needs_footprint(question.local) {
@@ -178,7 +178,8 @@ impl Parts<'_> {
         question.placement.placed(question.local, footprint)
     }
 
-    /// Returns the time by which the instrumented run must have ended: the model and the fabrics need theirs, at most half.
+    /// Returns the time by which the instrumented run must have ended, so that the core model and the simulations keep their reserved time,
+    /// which is at most half of the remaining budget.
     ///
     /// # Errors
     /// If the budget is spent.
@@ -199,7 +200,7 @@ impl Parts<'_> {
         let output = self.folder.path(NATIVE_OUTPUT);
         let rounds = self.question.repeat as usize;
         native::repeated(&self.question.command, &Input::Empty, Some(&output), |runs: &[TimedRun]| {
-            // The first one alone may take the whole budget: without it nothing can be said.
+            // The first native run may take the whole budget, because no slowdown can be stated without it.
             if runs.len() > rounds || runs.first().is_some_and(|first| !self.budget.allows(first.wall_s)) {
                 return Ok(false);
             }

@@ -12,33 +12,34 @@ use unrack_units::{Bytes, Share};
 
 pub(super) struct Measured {
     pub native: Result<Runs, Warning>,
-    /// Native run time that sets the pace of replays, in seconds: of disturbed runs, if there are no others.
+    /// Native run time that determines the speed of replays, in seconds. It comes from disturbed runs if there are no others.
     pub pace_s: f64,
     pub footprint: Bytes,
     pub local: Bytes,
-    /// Pager's cost per fetch, in ns; `None` if other work disturbed its measurement.
+    /// The pager's cost per fetch, in ns; `None` if other work disturbed its measurement.
     pub floor_ns: Option<f64>,
-    /// The captured run; `None` if the budget had no time for it.
+    /// The captured run; `None` if the budget left no time for it.
     pub captured: Option<Done>,
     /// Reason why numbers that depend on this machine are rough.
     pub rough: Option<Warning>,
     pub conclusion: Conclusion,
-    /// Shares of the footprint other than the requested one, with the fetches of a run at each.
+    /// Local shares other than the requested one, each with the number of fetches of a run at that share.
     pub other_shares: Vec<(f64, u64)>,
 }
 
-/// Local shares whose fetches are counted to answer "how much local memory is enough?".
+/// Local shares at which fetches are counted, to find how much local memory would be enough.
 const SHARES: [f64; 3] = [0.4, 0.6, 0.8];
 
-/// Time of a fetch, in ns, at which more runs have to make the answer sure: the 5 us of DDC's target.
+/// Fetch time, in ns, at which the slowdown must be certain: more runs are made for that while the budget has time. It is the 5 us of DDC's
+/// target.
 const USUAL_NS: f64 = 5_000.0;
 
-/// Returns the local memory that was asked for, of a program that has been run once.
+/// Returns the local memory that `share` requests of a program that has been run once.
 pub(super) fn local(survey: &Survey, share: Share) -> Result<Bytes, Error> {
     Ok(local_bytes(share, survey.footprint())?)
 }
 
-/// Makes all runs, and has the simulator predict its time.
+/// Makes all runs of the program. After the captured run, the simulator predicts the time of its simulations.
 pub(super) fn measure(survey: &Survey, local: Bytes, simulator: &Simulator) -> Result<Measured, Error> {
     survey.capture(local)?;
     simulator.predict(survey)?;
@@ -71,7 +72,7 @@ pub(super) fn measure(survey: &Survey, local: Bytes, simulator: &Simulator) -> R
     })
 }
 
-/// Adds to a conclusion that is withheld at which of other shares to ask.
+/// If the conclusion is withheld, adds a recommendation which other local share to ask about.
 fn advised(conclusion: Conclusion, native_s: f64, others: &[(f64, Done)]) -> Conclusion {
     let other = |(share, done): &(f64, Done)| OtherShare { share: *share, run_s: done.wall_s };
     let others: Vec<OtherShare> = others.iter().filter(|(_, done)| !done.not_away).map(other).collect();
@@ -95,8 +96,8 @@ fn captured_doubt(survey: &Survey, captured: Task) -> Option<Warning> {
 }
 
 impl Measured {
-    /// Returns why the captured run is not simulated, if so: it needs its pace, and the pace of native runs. Those of disturbed runs
-    /// make it rough.
+    /// Returns the reason why the captured page transfers are not replayed, if there is one. A replay needs the time of the captured run
+    /// and the time of native runs. If all native runs were disturbed, the replay is only rough.
     pub(super) fn traffic_doubt(&self) -> Option<Warning> {
         if self.captured.is_none() {
             let text = "the budget left no time for the captured run: give a larger --budget";
@@ -105,7 +106,7 @@ impl Measured {
         self.native.as_ref().err().cloned()
     }
 
-    /// Returns warnings beyond those about the runs themselves.
+    /// Returns warnings other than those about the runs themselves.
     pub(super) fn doubts(&self) -> Vec<Warning> {
         let mut doubts = Vec::new();
         if let Some(Done { fetches, .. }) = self.captured.filter(|captured| captured.fetches < 1000) {

@@ -1,4 +1,4 @@
-//! Comparison of fabrics by a program's slowdown: the main job.
+//! Comparison of fabrics by the slowdown that a program has on each: the main purpose of the crate.
 
 mod line_fabrics;
 mod lines;
@@ -19,11 +19,11 @@ use unrack_record::{AccessUnit, Comparison, LinesSummary};
 #[derive(Debug, Clone)]
 pub struct ComparisonAnswer {
     pub found: ComparisonFound,
-    /// Report in the run folder.
+    /// The slowdowns are estimated from pages.
     pub report: PathBuf,
 }
 
-/// Result of a comparison: contents of `summary.json`.
+/// The slowdowns are estimated from loads and stores, or from these and page faults.
 #[derive(Debug, Clone, serde::Serialize)]
 #[serde(untagged)]
 pub enum ComparisonFound {

@@ -1,12 +1,12 @@
-//! Comparison by pages.
+//! Comparison of fabrics by page faults.
 //!
 //! ```text
 //! native runs -> captured run -> runs at injected delays -> line
 //!                     |                                       |
 //!                     +-> every fabric's simulation ----------+-> table, report
 //! ```
-//! Each step leaves its file in the run folder. Results that other work on the machine spoilt are withheld, with the
-//! reason.
+//! Each step writes its file to the run folder. Results that other work on the machine has disturbed are withheld, and the answer states
+//! the reason.
 
 use super::measured::{self, Measured};
 use super::question::ComparisonQuestion;
@@ -26,10 +26,10 @@ use crate::steps::Steps;
 use std::path::PathBuf;
 use unrack_record::{Capture, Comparison, FabricResult, Injection, RunFolder, Warning};
 
-/// Answers a question about pages. Returns the answer and the path of its report.
+/// Answers a question about page faults. Returns the answer and the path of its report.
 ///
 /// # Errors
-/// If the question cannot be answered, or the run folder not be written.
+/// If the question cannot be answered, or the run folder cannot be written.
 pub(super) fn ask(question: &ComparisonQuestion, asking: Asking) -> Result<(Comparison, PathBuf), Error> {
     let MeasuredProgram { budget, maker, started } =
         MeasuredProgram::prepare(&question.command, question.budget, asking)?;
@@ -49,7 +49,7 @@ pub(super) fn ask(question: &ComparisonQuestion, asking: Asking) -> Result<(Comp
     Ok((comparison, report))
 }
 
-/// Makes the runs of a program, simulates the fabrics, and concludes.
+/// Runs the program, simulates the fabrics, and draws the conclusions.
 ///
 /// # Errors
 /// If a run or a simulation fails.
@@ -110,7 +110,7 @@ fn conclude(
     }
 }
 
-/// Returns the result of one fabric, without values that would rest on too little.
+/// Returns the result of one fabric. Values for which there is too little evidence are left out.
 fn result(fabric: &str, simulation: &Result<Simulation, Warning>, measured: &Measured) -> FabricResult {
     let shown = simulation.as_ref().map_err(Clone::clone);
     let slowdown = shown.clone().and_then(|shown| measured.conclusion.slowdown(shown.fetch_us.mean * 1e3));
@@ -136,7 +136,7 @@ fn warnings(
 ) -> Vec<Warning> {
     let mut warnings = survey.warnings();
     if let Some(rough) = &measured.rough {
-        // Disturbed runs are used: the one warning says it all.
+        // If disturbed runs are used, the warning `rough` replaces those about each disturbed run.
         warnings.retain(|warning| warning.key != DISTURBED);
         warnings.push(rough.clone());
     }

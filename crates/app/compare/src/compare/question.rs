@@ -11,48 +11,48 @@ use unrack_record::{AccessUnit, Purpose};
 use unrack_units::nearest::hint;
 use unrack_units::{Rate, Share, Time};
 
-/// How each fabric slows a program down that has part of its memory remote.
+/// Question how much each fabric slows a program down that has part of its memory remote.
 #[derive(Debug, Clone)]
 pub struct ComparisonQuestion {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// Unit in which the program gets at far memory.
+    /// Unit in which the program accesses far memory.
     pub access: AccessUnit,
     /// Memory that stays local.
     pub local: Share,
-    /// Rule by which pages come into near memory, for loads and stores.
+    /// Rule that selects the pages in near memory, for loads and stores.
     pub placement: PlacementRule,
     /// Fabrics to simulate.
     pub fabrics: Vec<Protocol>,
     /// Network between the nodes.
     pub rack: ComparedRack,
-    /// Memory that a compute blade uses.
+    /// Whether a compute blade uses the memory of its rack or of the whole datacenter.
     pub scope: Scope,
-    /// Nodes of the rack, 2 to 1024: half compute blades that all run the program, half memory blades.
+    /// Number of nodes of the rack, 2 to 1024. Half of them are compute blades, which all run the program; the others are memory blades.
     pub nodes: u32,
     /// Rate of every link, in the simulation and for injected delays.
     pub rate: Rate,
-    /// Most pages or lines to simulate for each fabric, over all blades.
+    /// Maximum number of pages or cache lines to simulate for each fabric, over all blades.
     pub transfers: u64,
     /// Rounds of runs, 1 to 100.
     pub repeat: u32,
-    /// Time for the whole answer; without one, only the planned runs are made.
+    /// Time budget of the whole answer. Without a budget, only the planned runs are made.
     pub budget: Option<Time>,
     /// Seed of all random choices.
     pub seed: u64,
-    /// Run folder: created, or rewritten if it has the same question.
+    /// Run folder. It is created, or rewritten if it belongs to the same question.
     pub out: PathBuf,
-    /// Whether a run in that folder is replaced, whatever it is of.
+    /// Whether an existing run in that folder is replaced, even if it belongs to another question.
     pub replace: bool,
 }
 
-/// Fabrics that are compared unless others are named.
+/// Fabrics that are compared by default.
 const USUAL_FABRICS: [&str; 4] = ["ideal", "edm", "cxl", "dctcp"];
-/// Share of its memory that a program keeps, unless another is asked for.
+/// Default share of the program's memory that stays local.
 const USUAL_LOCAL: &str = "25%";
 
 impl ComparisonQuestion {
-    /// Returns the question that `unrack compare` asks of a command without options.
+    /// Returns the question with the default values of `unrack compare`.
     pub fn of(command: Vec<OsString>) -> ComparisonQuestion {
         let known = unrack_sim::known();
         let fabrics = USUAL_FABRICS.iter().filter_map(|name| known.protocol(name)).collect();
@@ -75,7 +75,7 @@ impl ComparisonQuestion {
         }
     }
 
-    /// Fails if a number is out of its range.
+    /// Returns an error if a number is out of its range.
     pub(super) fn check(&self) -> Result<(), Error> {
         check_repeat(self.repeat)?;
         match self.nodes {
@@ -87,18 +87,17 @@ impl ComparisonQuestion {
     /// Returns the rack as a scenario file, for the manifest and for `unrack sim`.
     ///
     /// # Errors
-    /// If the rack cannot have so many nodes.
+    /// If the rack cannot have this number of nodes.
     pub(super) fn scenario(&self) -> Result<String, Error> {
         scenario(&self.fabrics, self.rack, self.nodes, self.rate, self.seed)
     }
 
-    /// Returns the blades: half of the nodes compute.
+    /// Returns the blades: half of the nodes are compute blades.
     pub(super) fn blades(&self) -> Blades {
         Blades { scope: self.scope, ..Blades::half(self.nodes) }
     }
 
-    /// Returns the run's purpose; runs with the same purpose may replace each other. The amount of work is not part of
-    /// it.
+    /// Returns the purpose of the run; runs with the same purpose may replace each other. The amount of work is not part of the purpose.
     pub(super) fn purpose(&self, words: &[String]) -> Purpose {
         let fabrics: Vec<_> = self.fabrics.iter().map(|fabric| fabric.name()).collect();
         let question = serde_json::json!({
@@ -111,10 +110,10 @@ impl ComparisonQuestion {
     }
 }
 
-/// Returns the protocol of this name, if it runs around one switch, as the rack of a comparison is.
+/// Returns the protocol with this name, if it runs on networks with switches, because the racks of a comparison have switches.
 ///
 /// # Errors
-/// If there is none: with the name that may have been meant.
+/// If there is no such protocol: the text suggests a similar name.
 pub fn compared_fabric(name: &str) -> Result<Protocol, String> {
     let known = unrack_sim::known();
     let around_a_switch = |profile: &Profile| profile.networks.have_switches();

@@ -18,16 +18,16 @@ pub enum ComparedRack {
 
 /// Hosts of a rack that pools its NICs.
 const POOLED_HOSTS: u32 = 4;
-/// Hosts of a rack below spines: as many spines make the bisection full.
+/// Hosts of a rack below spines. There are equally many spines, so the bisection bandwidth is full.
 const HOSTS: u32 = 16;
 
 impl ComparedRack {
-    /// Returns the section `[network]` of a scenario with so many nodes. A store-and-forward switch takes 400 ns for a layer-2 lookup
-    /// (EDM table 1); DDC's cut-through switches take 240 ns, links within racks 20 ns, and between racks 200 ns (table 4). Fabrics with
-    /// a switch of their own bring its latency.
+    /// Returns the section `[network]` of a scenario with this number of nodes. A store-and-forward switch takes 400 ns for a layer-2
+    /// lookup (EDM table 1); DDC's cut-through switches take 240 ns, links within racks 20 ns, and between racks 200 ns (table 4). A fabric
+    /// that defines its switch replaces this latency by the latency of that switch.
     ///
     /// # Errors
-    /// If racks cannot have as many.
+    /// If racks of this kind cannot have this number of nodes.
     pub(super) fn network(self, nodes: u32, rate: Rate) -> Result<String, Error> {
         let racks_of = |hosts: u32, least: u32, name: &str| match nodes.is_multiple_of(hosts * least) {
             true => Ok(nodes / hosts),
@@ -65,7 +65,7 @@ impl ComparedRack {
 /// Returns the rack as a scenario file, for the manifest and for `unrack sim`.
 ///
 /// # Errors
-/// If the rack cannot have so many nodes.
+/// If the rack cannot have this number of nodes.
 pub(super) fn scenario(
     fabrics: &[Protocol],
     rack: ComparedRack,

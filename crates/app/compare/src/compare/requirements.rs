@@ -1,5 +1,5 @@
-//! Requirements of a program: what a network must offer, whether any can, and how much local memory would suffice
-//! instead.
+//! Requirements of a program: the fetch time that a network must offer, whether any network can offer it, and how much local memory would
+//! suffice instead.
 
 use super::measured::Measured;
 use crate::runs::task::{Done, PAGE};
@@ -7,15 +7,14 @@ use unrack_paging::quality;
 use unrack_record::{Fit, Interval, Requirement, Stated, Warning};
 use unrack_units::Rate;
 
-/// Losses for which requirements are stated.
+/// Relative losses of performance for which requirements are stated.
 const LOSSES: [f64; 3] = [0.01, 0.05, 0.10];
 /// Fetch time in us for which the sufficient local memory is stated: DDC's target for a datacenter (DDC §3.2).
 const AT_FETCH_US: f64 = 5.0;
-/// Factor within which the fetches of one run at another local share are taken to be right. Where a working set just
-/// fits, they depend on which pages leave first: eight runs of the NumPy example with 60 % local fetched 1,900 to
-/// 5,100 pages.
+/// Error factor of the number of fetches that one run counts at another local share. Where a working set just fits into local memory, the
+/// number depends on which pages are evicted first: eight runs of the NumPy example with 60 % local fetched 1,900 to 5,100 pages.
 const COUNTED: f64 = 2.0;
-/// Ratio of the ends of an interval of local shares above which it is too wide to choose by: see [`quality`].
+/// Largest ratio of the ends of an interval of local shares. A wider interval is no basis for a choice: see [`quality`].
 const WIDE: f64 = 2.0;
 /// Rate of the fastest Ethernet that is being standardized (IEEE P802.3dj).
 const FASTEST: Rate = Rate::from_gbps(1_600);
@@ -51,7 +50,8 @@ pub(super) fn page_us(rate: Rate) -> f64 {
     rate.transmit(PAGE).as_us_f64()
 }
 
-/// Returns true if a page's bits take no longer than the required time; `None` if that lies within the interval.
+/// Returns whether the transmission of a page takes at most the required time; `None` if the interval of the required time contains the
+/// transmission time.
 fn feasible(need: &Interval, page_us: f64) -> Option<bool> {
     match need.high {
         Some(high) if high < page_us => Some(false),
@@ -59,18 +59,18 @@ fn feasible(need: &Interval, page_us: f64) -> Option<bool> {
     }
 }
 
-/// Returns the rate, in whole Gb/s, at which a page's bits take no longer than this; `None` beyond [`FASTEST`].
+/// Returns the rate, in whole Gb/s, at which the transmission of a page takes at most `need_us`; `None` if it is above [`FASTEST`].
 fn feasible_rate_bps(need_us: f64) -> Option<u64> {
     let gbps = (PAGE.get() as f64 * 8.0 / need_us / 1e3).ceil();
     (gbps <= FASTEST.as_bps() as f64 / 1e9).then_some(gbps as u64 * 1_000_000_000)
 }
 
-/// A local share, and the program's fetches there.
+/// A local share, and the number of fetches of the program at that share.
 struct Fetched {
     share: f64,
     /// Fetches relative to those at the requested share.
     ratio: f64,
-    /// Factor within which the ratio is right.
+    /// Error factor of `ratio`.
     within: f64,
 }
 
@@ -88,11 +88,12 @@ fn shares(measured: &Measured) -> Vec<Fetched> {
     shares
 }
 
-/// Returns the smallest share, with its interval, that loses at most `loss`; `None` if the first one does.
+/// Returns the smallest local share, with its interval, at which the program loses at most `loss`. Returns `None` if the first share
+/// already meets that.
 ///
-/// Waits on the critical path are taken to fall as fetches do from one local share to the next. Their course between
-/// two shares is unknown, so the interval ends at measured shares: one that is surely too small, and one that surely
-/// suffices. The value is interpolated linearly between them.
+/// The waits on the critical path are assumed to decrease like the fetches from one local share to the next. The curve between two shares
+/// is unknown, so the interval ends at measured shares: one that is certainly too small, and one that certainly suffices. The value is
+/// interpolated linearly between them.
 fn smallest_local(shares: &[Fetched], fit: &Fit, loss: f64) -> Option<Stated> {
     let [few, many] = fit.waits_per_s_ci95;
     let lost = |waits_per_s: f64, ratio: f64| waits_per_s.max(0.0) * ratio * AT_FETCH_US / 1e6;
@@ -116,8 +117,8 @@ fn smallest_local(shares: &[Fetched], fit: &Fit, loss: f64) -> Option<Stated> {
     Some(Stated::withheld(Warning::new("wide-interval", text)))
 }
 
-/// Returns the first share, interpolated linearly between measured ones, at which the loss is at most `loss`. `None`
-/// if the first share already suffices: less might do.
+/// Returns the first local share, interpolated linearly between measured ones, at which the loss is at most `loss`. Returns `None` if the
+/// first measured share already suffices, because a smaller share might suffice, too.
 fn crossing(shares: &[(f64, f64)], loss: f64) -> Option<f64> {
     let pair = shares.windows(2).find(|pair| pair[0].1 > loss && pair[1].1 <= loss)?;
     let [(low, high_loss), (high, low_loss)] = [pair[0], pair[1]];
@@ -159,7 +160,7 @@ mod tests {
 
     #[test]
     fn the_interval_ends_at_shares_that_surely_lose_and_surely_do_not() {
-        // The NumPy example: 430,000 waits in a second of native run time.
+        // The NumPy example: 430,000 waits per second of native run time.
         let (line, counts) =
             (fit(430_000.0, [380_000.0, 480_000.0]), [55_000.0, 26_000.0, 2_000.0, 500.0, 0.0]);
         let shares: Vec<_> = [0.25, 0.4, 0.6, 0.8, 1.0].into_iter().zip(counts).collect();

@@ -20,14 +20,14 @@ use unrack_units::{Bytes, Time};
 use unrack_workload::trace::TraceRow;
 use unrack_workload::{Kind, Message, Replay, ReplaySpec, TimeOffsets};
 
-/// Divisor for a first piece of each simulation, which shows how long the whole will take,
+/// Divisor of the number of transfers, which gives the size of a trial. A trial precedes each simulation, and predicts its time.
 const PIECE: u64 = 30;
-/// but at least this many transfers, below which start-up weighs in.
+/// Minimum number of transfers of a trial. In a smaller trial, start-up takes a considerable part of the time.
 const LEAST: u64 = 3_000;
 
 /// Results of one fabric.
 pub(super) struct Simulation {
-    /// Most transfers replayed, over all blades.
+    /// Maximum number of transfers replayed, over all blades.
     pub transfers: u64,
     pub over_ideal: DistributionSummary,
     pub fetch_us: DistributionSummary,
@@ -46,7 +46,7 @@ pub(super) struct Simulator<'a> {
 }
 
 impl<'a> Simulator<'a> {
-    /// Checks the scenario.
+    /// Creates the simulations of a question, and checks the scenario.
     pub(super) fn new(
         question: &'a ComparisonQuestion,
         local: Bytes,
@@ -59,8 +59,8 @@ impl<'a> Simulator<'a> {
         Ok(Simulator { question, local, scenario, folder, predicted_s: RefCell::default() })
     }
 
-    /// Simulates a piece with each fabric, once there is a captured run, to predict the time of the whole, and
-    /// reserves that time in the budget.
+    /// Simulates a part of the captured page transfers on each fabric, to predict the time of the whole simulations, and reserves that time
+    /// in the budget. Does nothing if there is no captured run.
     pub(super) fn predict(&self, survey: &Survey) -> Result<(), Error> {
         let Some(captured) = survey.kept.get(undelayed(self.local)) else { return Ok(()) };
         let whole = self.question.transfers;
@@ -78,7 +78,7 @@ impl<'a> Simulator<'a> {
         Ok(())
     }
 
-    /// Simulates all fabrics in turn; for each, returns the results or why it was not simulated.
+    /// Simulates all fabrics in turn. Returns, for each fabric, the results or the reason why it was not simulated.
     pub(super) fn run(
         &self,
         measured: &Measured,
@@ -105,8 +105,8 @@ impl<'a> Simulator<'a> {
         self.question.fabrics.iter().enumerate().map(run).collect()
     }
 
-    /// Returns the transfers of the next fabric for which there is time, if the other fabrics are to have their share
-    /// of it.
+    /// Returns the number of transfers that can be simulated on the next fabric, if the remaining time is divided among the remaining
+    /// fabrics in proportion to their predicted times. `None` if too little time is left.
     fn fitting(&self, budget: &Budget, predicted_s: f64, of_all_s: f64) -> Option<u64> {
         let part = predicted_s / of_all_s.max(f64::MIN_POSITIVE);
         match budget.left_s() {
@@ -119,7 +119,8 @@ impl<'a> Simulator<'a> {
         Ok(captured_rows(&trace::read(self.folder.path("trace.parquet"))?.1))
     }
 
-    /// Returns the captured program on every compute blade, each starting at another point of its run (DDC §4.1).
+    /// Returns the work of the simulation: the captured program runs on every compute blade, and each blade starts at a different point of
+    /// the captured run (DDC §4.1).
     fn work(&self, rows: &[TraceRow], captured_s: f64, native_s: f64, transfers: u64) -> Result<Work, Error> {
         let (blades, seed) = (self.question.blades(), self.question.seed);
         let spec = ReplaySpec { blades, mode: Replay::ClosedLoop, offsets: TimeOffsets::Run, seed };
@@ -168,7 +169,7 @@ fn fetches(done: &Finished) -> Vec<(&Message, Time)> {
         .collect()
 }
 
-/// Returns percentiles by nearest rank.
+/// Returns the mean, the maximum, and percentiles by nearest rank.
 pub(super) fn spread(mut values: Vec<f64>) -> DistributionSummary {
     values.sort_by(f64::total_cmp);
     let Some(max) = values.last().copied() else { return DistributionSummary::default() };

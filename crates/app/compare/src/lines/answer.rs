@@ -1,4 +1,4 @@
-//! Result of an instrumented run, put together.
+//! Combines the measurements of an instrumented run and the core model into the result.
 
 use super::by_thread;
 use super::estimate::Estimate;
@@ -17,11 +17,11 @@ use unrack_record::{
     Warning, line_heat,
 };
 
-/// Largest share by which the time predicted for near memory may miss the measured one: beyond it slowdowns are withheld.
+/// Largest relative error of the predicted time with all memory near. If the error is larger, slowdowns are withheld.
 const DOUBT: f64 = 0.4;
-/// Shares of near memory that both rules are asked at.
+/// Shares of near memory at which interleaved pages are compared with the hottest pages.
 const SHARES: [f64; 3] = PagePlacement::SHARES;
-/// Least user time that is compared, in seconds: it is counted in 10 ms.
+/// Smallest user time that is compared, in seconds. The kernel counts user time in steps of 10 ms, so a shorter one is imprecise.
 const LEAST_USER_S: f64 = 0.1;
 
 /// Basis of the result.
@@ -30,14 +30,15 @@ pub(crate) struct Basis<'a> {
     calibration: &'a MachineCalibration,
     native: Option<Native>,
     placed: &'a Placed,
-    /// Cycles of all threads, or why there are none.
+    /// Cycles of all threads, or the reason why there are none.
     pub model: Result<Model, Warning>,
-    /// Part of the native run that was recorded, where a budget ended the recorded run.
+    /// Part of the native run that the recording covers, if the budget ended the recorded run early.
     seen: Option<f64>,
 }
 
-/// Returns the warning that the model misses what the program's own code takes, if it does by far. The user time of all
-/// threads is compared: waits and the kernel are not in it. A run without enough of it is compared as a whole.
+/// Compares the core model's time for the program's code with the measured time, and returns a warning if they differ too much. The user
+/// time of all threads is compared, because it contains neither waits nor time in the kernel. For a run with too little user time, the
+/// whole run time is compared.
 fn doubt(native: &Native, delays: &Delays) -> Option<Warning> {
     let user_s = native.times.user.median_s;
     let (what, predicted_s, native_s) = match user_s >= LEAST_USER_S {
@@ -53,7 +54,8 @@ fn doubt(native: &Native, delays: &Delays) -> Option<Warning> {
     })
 }
 
-/// Returns the warning that the program spends its time with what the model does not know, if it does.
+/// Returns the warning that the core model covers only a small part of the run time, because the program spends the rest in waits and in
+/// the kernel. `None` if that is not so.
 fn waits(native: &Native, delays: &Delays) -> Option<Warning> {
     let (run_s, near_s) = (native.run().value_s, delays.near_s.value);
     (near_s < run_s * (1.0 - DOUBT)).then(|| {
@@ -65,8 +67,8 @@ fn waits(native: &Native, delays: &Delays) -> Option<Warning> {
     })
 }
 
-/// Returns the warning that a budget ended a recorded run after `took_s`, when it had done a part of the program that takes `near_s`
-/// by the model, of `run_s` in all.
+/// Returns the warning that the budget ended a recorded run after `took_s` seconds. By the core model, the recorded part of the program
+/// takes `near_s`; the whole program takes `run_s`.
 fn part(took_s: f64, near_s: f64, run_s: f64) -> Warning {
     let seen = (near_s / run_s).min(1.0);
     let needed = match seen > 0.0 {
@@ -85,7 +87,7 @@ fn part(took_s: f64, near_s: f64, run_s: f64) -> Warning {
     Warning::new("budget", text)
 }
 
-/// Writes a time that is known roughly.
+/// Formats an approximate time.
 fn minutes(seconds: f64) -> String {
     match seconds {
         ..120.0 => format!("{:.0} s", seconds.ceil()),
@@ -101,11 +103,11 @@ fn unchecked() -> Warning {
 }
 
 impl<'a> Basis<'a> {
-    /// Asks the core model about what was recorded, also at the latencies `fabrics_ns` of fabrics, and joins it with what was
-    /// measured. Every verb that states a slowdown of lines states this one.
+    /// Runs the core model on the recording, also at the latencies `fabrics_ns` of fabrics, and combines its result with the measurements.
+    /// All commands that estimate a slowdown from loads and stores use this function.
     ///
     /// # Errors
-    /// If a recording is damaged, or a latency out of range.
+    /// If a recording is damaged, or a latency is out of range.
     pub(crate) fn estimate(
         instrumented: &'a Instrumented,
         calibration: &'a MachineCalibration,
@@ -118,8 +120,8 @@ impl<'a> Basis<'a> {
         Ok(Basis::new(instrumented, calibration, native, placed, model))
     }
 
-    /// Joins what was recorded and measured. Cycles of a program that was seen in part are not those of the program: they are left
-    /// out.
+    /// Combines recording, measurements and model. If only a part of the program was recorded, the model's cycles are left out, because
+    /// they are not those of the whole program.
     fn new(
         instrumented: &'a Instrumented,
         calibration: &'a MachineCalibration,
@@ -173,7 +175,7 @@ impl<'a> Basis<'a> {
         }
     }
 
-    /// Returns the slowdown that a delay makes, or why it is withheld.
+    /// Returns the slowdown that a delay causes, or the reason why it is withheld.
     pub(crate) fn slowdown(&self, delay_s: Estimate) -> Stated {
         match self.run() {
             Ok(run) => run.slowdown(delay_s),
@@ -181,7 +183,7 @@ impl<'a> Basis<'a> {
         }
     }
 
-    /// Returns the run time that delays are compared with: the native one, or the model's without native runs.
+    /// Returns the run time that delays are compared with: the native run time, or the model's time if there are no native runs.
     ///
     /// # Errors
     /// If there are no cycles, or the model's time is far from the native one.
@@ -203,7 +205,7 @@ impl<'a> Basis<'a> {
         }
     }
 
-    /// Returns the curves of all placements, the one that is asked for first; not those at the latencies of fabrics.
+    /// Returns the slowdown curves of all placements, the requested placement first. The curve at the latencies of fabrics is not included.
     fn curves(&self) -> Vec<PlacementCurve> {
         let Ok(model) = &self.model else { return Vec::new() };
         let curve = |(number, curve): (usize, &super::windows::Curve)| {
@@ -227,7 +229,7 @@ impl<'a> Basis<'a> {
             );
             Warning::new("calibration-disturbed", text)
         }));
-        // A reader has to know first how much of the program the budget let it record.
+        // The reader must first know how much of the program was recorded within the budget.
         warnings.extend(self.model.as_ref().err().filter(|_| self.seen.is_some()).cloned());
         if let Ok(model) = &self.model {
             let checked = self.native.as_ref().map(|native| waits(native, &model.delays));
@@ -240,7 +242,7 @@ impl<'a> Basis<'a> {
     }
 }
 
-/// Returns the explanation of slowdowns below 1, if there are any.
+/// Returns a warning that explains slowdowns below 1; `None` if there are none.
 pub(crate) fn below_one<'a>(slowdowns: impl Iterator<Item = &'a Stated>) -> Option<Warning> {
     let values = slowdowns.filter_map(|slowdown| slowdown.known()?.value);
     let least = values.fold(f64::INFINITY, f64::min);
@@ -252,12 +254,13 @@ pub(crate) fn below_one<'a>(slowdowns: impl Iterator<Item = &'a Stated>) -> Opti
     (least < SURELY_BELOW).then(|| Warning::new("below-one", text))
 }
 
-/// Ratio of two slowdowns from which on one is clearly larger.
+/// Smallest ratio of two slowdowns at which the first is clearly larger.
 const CLEARLY: f64 = 1.005;
-/// Slowdown below which rounding is no explanation: numbers are printed to a thousandth.
+/// Slowdown below which rounding cannot be the reason, because slowdowns are printed to a thousandth.
 const SURELY_BELOW: f64 = 0.9995;
 
-/// Returns the warning that interleaving is faster than having the hottest pages near, if it is anywhere.
+/// Returns the warning that at some latency interleaved pages are faster than having the hottest pages in near memory. `None` if that is so
+/// nowhere.
 fn no_oracle(placements: &[PlacementCurve]) -> Option<Warning> {
     let at = |rule: &str, point: usize| {
         let named = |share: &f64| format!("{:.0} % near, {rule}", share * 100.0);
@@ -286,7 +289,7 @@ fn machine_times(calibration: &MachineCalibration) -> MachineTimes {
     }
 }
 
-/// Returns the parts of the time that an account holds.
+/// Returns the share of each kind of stall in the time of a cycle account.
 fn stalls(account: &CycleAccount) -> StallShares {
     let part = |cycles: f64| if account.cycles() > 0.0 { cycles / account.cycles() } else { 0.0 };
     StallShares {
@@ -299,10 +302,10 @@ fn stalls(account: &CycleAccount) -> StallShares {
     }
 }
 
-/// Writes the table of heat of the program that asked memory for most lines.
+/// Writes the table of hot memory ranges for the program that loaded most cache lines from memory.
 ///
 /// # Errors
-/// If it cannot be written.
+/// If the table cannot be written.
 pub(crate) fn write_heat(
     folder: &RunFolder,
     run: &Instrumented,
@@ -340,12 +343,12 @@ mod tests {
     #[test]
     fn a_model_that_misses_the_user_time_is_doubted() {
         let key = |native: &Native, delays| doubt(native, &delays).map(|warning| warning.key);
-        // Waits and the kernel are no reason to doubt; threads beside the longest one have user time, too.
+        // Waits and time in the kernel are no reason to doubt the model. Threads other than the longest one have user time, too.
         let waiting = native(9.0, 3.0, 1.0);
         assert_eq!(key(&waiting, delays(1.5, 0.2, 1.3)), None);
         assert_eq!(key(&waiting, delays(9.0, 0.2, 1.5)).unwrap(), "native-time-missed");
         assert_eq!(key(&waiting, delays(9.0, 0.2, 0.5)).unwrap(), "native-time-missed");
-        // Some ticks of user time are no measurement.
+        // A few ticks of user time are no measurement.
         let short = native(0.05, 0.05, 0.01);
         assert_eq!(key(&short, delays(0.04, 0.0, 0.04)), None);
         assert_eq!(key(&short, delays(0.1, 0.0, 0.1)).unwrap(), "native-time-missed");
@@ -353,7 +356,7 @@ mod tests {
         assert_eq!(waits(&waiting, &delays(8.0, 0.2, 1.0)), None);
     }
 
-    /// Part of `sort` that a budget of one minute let it record.
+    /// Part of `sort` that was recorded within a budget of one minute.
     #[test]
     fn a_part_of_a_program_says_how_much_of_it_was_seen_and_what_to_do() {
         let why = part(26.0, 0.123, 2.435);

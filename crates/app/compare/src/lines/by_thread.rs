@@ -1,4 +1,4 @@
-//! Slowdowns of the threads of a run, each over its own time with all memory near.
+//! Slowdown of each thread of a run, relative to the thread's time with all memory near.
 
 use super::model::Model;
 use super::threads::{OWN, ThreadCycles};
@@ -7,7 +7,7 @@ use unrack_lines::core::WindowSample;
 use unrack_lines::summary::Summary;
 use unrack_record::{CurvePoint, Interval, Stated, ThreadSlowdown, Warning};
 
-/// Most threads that are listed.
+/// Maximum number of threads that are listed.
 const MOST: usize = 100;
 
 /// Returns the threads that take longest with far memory, longest first.
@@ -39,8 +39,8 @@ fn slowdown(model: &Model, records: &[&Summary], thread: &ThreadCycles) -> Threa
     }
 }
 
-/// Returns the slowdown of a thread at a point of the curve that is asked for: of its time outside the kernel, by the ratio of the
-/// cycles of its windows.
+/// Returns the slowdown of a thread at a point of the requested curve. The slowdown of the thread's recorded windows applies only to its
+/// time outside the kernel.
 fn at(model: &Model, records: &[&Summary], thread: &ThreadCycles, point: usize) -> Stated {
     let windows = model.windows_of(thread.record, thread.thread);
     let ratio = WindowSample::new(windows).slowdown(NEAR + 1 + point, NEAR).ok().filter(|_| thread.has_own());

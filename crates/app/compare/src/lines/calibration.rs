@@ -5,10 +5,11 @@ use crate::load::{beside, look};
 use crate::steps::Steps;
 use unrack_lines_run::calibrate::MachineCalibration;
 
-/// Returns what is known of this machine, or measures it: also if other work disturbed the last measurement and is gone.
+/// Returns the stored calibration of this machine. If there is none, it measures the machine. If other work disturbed the stored
+/// calibration and has ended, it measures the machine again.
 ///
 /// # Errors
-/// If it cannot be measured, or the question was canceled.
+/// If the machine cannot be measured, or the question was canceled.
 pub(crate) fn calibrated(steps: &Steps) -> Result<MachineCalibration, Error> {
     match MachineCalibration::kept() {
         Some(kept) if kept.disturbance.is_none() || look().disturbance.is_some() => Ok(kept),
@@ -20,11 +21,11 @@ pub(crate) fn calibrated(steps: &Steps) -> Result<MachineCalibration, Error> {
     }
 }
 
-/// Measures this machine, which takes about a quarter of a minute, and keeps the result until it restarts, with a mark if other
-/// work disturbed it.
+/// Measures this machine, which takes about 15 seconds, and stores the result until the machine restarts. If other work disturbed the
+/// measurement, the result is marked.
 ///
 /// # Errors
-/// If it cannot be measured.
+/// If the machine cannot be measured.
 pub fn measure_machine() -> Result<MachineCalibration, Error> {
     let (calibration, load) = beside(MachineCalibration::measured);
     let calibration = calibration.map_err(|why| Error::Lacking(why.to_string()))?;

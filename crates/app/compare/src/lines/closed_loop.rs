@@ -1,15 +1,15 @@
-//! Requests of recorded windows for a simulated network, and the way back from its completion times to cycles.
+//! Turns recorded windows into requests for a simulated network, and the network's completion times back into cycles.
 //!
 //! ```text
-//! windows of the threads that the run waits for --at the fabric's unloaded latency--> requests and what each waits for
-//!     --every compute blade, at once--> completion time of each --the same windows again--> cycles
+//! windows of the threads that the run waits for --at the fabric's unloaded latency--> requests and their dependences
+//!     --all compute blades at once--> completion time of each --the same windows again--> cycles
 //! ```
-//! Near memory's latency is the memory's own: it comes on top of what the fabric takes, on a memory blade.
+//! The latency of near memory is the latency of the memory itself: on a memory blade it is added to the time that the fabric takes.
 //!
-//! The delay of the run is that of the curve at the unloaded latency, from all windows, times a ratio from the windows that
-//! were simulated: their delay in the closed loop over that at the unloaded latency. Both delays of a window are nearly
-//! proportional, so few windows give a narrow interval (Cochran, *Sampling Techniques*, 3rd ed., 1977, section 12.8, ratio
-//! estimation in double sampling).
+//! The delay of the run is the delay of the curve at the unloaded latency, which all windows contribute to, times a ratio from the
+//! simulated windows: their delay in the closed loop divided by their delay at the unloaded latency. Both delays of a window are nearly
+//! proportional, so few windows give a narrow interval (Cochran, *Sampling Techniques*, 3rd ed., 1977, section 12.8, ratio estimation in
+//! double sampling).
 
 use super::estimate::Estimate;
 use super::instrumented::Instrumented;
@@ -26,12 +26,12 @@ use unrack_lines::window::RecordedWindow;
 use unrack_units::Time;
 use unrack_workload::lines::{Dependence, LineMessage, LineTrace, LineWindow};
 
-/// Most windows that are simulated: what an interval of some percent takes, and what fits memory.
+/// Maximum number of recorded windows that are simulated: enough for an interval of some percent, and few enough to fit into memory.
 const WINDOWS: usize = 256;
-/// Compute blades whose completion times are taken back into the core.
+/// Number of compute blades whose completion times are fed back into the core model.
 const REPLICAS: u32 = 4;
 
-/// Windows of a run that are put on a network.
+/// Recorded windows of a run that are simulated on a network.
 pub(crate) struct ClosedLoop<'a> {
     model: &'a Model,
     pages: NearPages,
@@ -42,47 +42,47 @@ pub(crate) struct ClosedLoop<'a> {
 struct Program {
     /// Index of its record.
     record: usize,
-    /// Threads of the program that run at once.
+    /// Mean number of threads of the program that run at the same time.
     at_once: f64,
-    /// Instructions that a window stands for, by thread.
+    /// Number of instructions that each recorded window represents, by thread.
     periods: Vec<u64>,
     blocks: Blocks,
     windows: Vec<Chosen>,
 }
 
-/// Window that is put on a network.
+/// A window that is simulated on a network.
 struct Chosen {
-    /// Number of the trace's thread that has it.
+    /// Index of the trace's thread that the window belongs to.
     lane: usize,
     window: RecordedWindow,
 }
 
-/// Requests of all windows at one latency of the fabric, and where they were found.
+/// Memory requests of all windows at the unloaded latency of one fabric, and the windows from which they were made.
 pub(crate) struct Traced {
     pub trace: LineTrace,
     pub found: Found,
 }
 
-/// Windows that a trace is made of.
+/// Windows from which a trace was made.
 pub(crate) struct Found {
     /// Windows in the order of the trace.
     order: Vec<Place>,
-    /// Number of the fabric, in the order of the last curve's latencies.
+    /// Index of the fabric, in the order of the last curve's latencies.
     fabric: usize,
 }
 
-/// Window of a trace.
+/// Position of a window in a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     program: usize,
     window: usize,
-    /// Index of its first request in the trace.
+    /// Index of the window's first request in the trace.
     first: usize,
     requests: usize,
 }
 
 impl<'a> ClosedLoop<'a> {
-    /// Takes windows of the programs that the run waits for, evenly apart.
+    /// Selects evenly spaced recorded windows of the programs that the run waits for.
     ///
     /// # Errors
     /// If a recording is damaged.
@@ -113,7 +113,8 @@ impl<'a> ClosedLoop<'a> {
         Ok(ClosedLoop { model, pages, programs })
     }
 
-    /// Returns the requests of the windows on a fabric: at most about `most`, of windows evenly apart.
+    /// Returns the memory requests of the selected windows on a fabric. If there are more than about `most` requests, only evenly spaced
+    /// windows are used.
     ///
     /// # Errors
     /// If a latency is out of range, or requests contradict each other.
@@ -147,8 +148,8 @@ impl<'a> ClosedLoop<'a> {
         Ok(Traced { trace: LineTrace::new(&threads).map_err(failed)?, found: Found { order, fabric } })
     }
 
-    /// Returns the delay of the run in seconds, with the fabric's completion time of each request: that of request `n` on
-    /// compute blade `r` is `completion(r, n)`.
+    /// Returns the delay of the run in seconds, if each memory request takes the time that the simulated fabric needed for it:
+    /// `completion(r, n)` is the time of request `n` on compute blade `r`.
     ///
     /// # Errors
     /// If a latency is out of range.
@@ -179,13 +180,13 @@ impl<'a> ClosedLoop<'a> {
                 windows.push(WindowCycles { cycles: weighted.into(), ..known.clone() });
             }
         }
-        // Where no window has a far line, or only one has, the curve is all that is known.
+        // The ratio needs at least two windows that access far memory. Without it, only the curve gives the delay.
         let ratio = WindowSample::new(&windows).slowdown(1, 0).map(Estimate::from);
         Ok(ratio.map_or(unloaded_s, |ratio| unloaded_s.product(ratio)))
     }
 
-    /// Returns the latency of a line in cycles. One that never came, as a write-back whose blade failed, takes what it would
-    /// unloaded.
+    /// Returns the latency of a cache line in cycles. A request that never completed, for example a write-back whose blade failed, gets the
+    /// unloaded latency.
     fn latency(&self, found: &Found, completion: Option<Time>) -> f32 {
         let machine = &self.model.machine;
         let unloaded_ns = self.model.fabrics().far_ns[found.fabric];
@@ -199,7 +200,8 @@ impl<'a> ClosedLoop<'a> {
     }
 }
 
-/// Returns requests as the simulator takes them: what waits for a line also waits for the memory.
+/// Converts the requests of a window for the simulator. A request that waits for a cache line also waits for the latency of the memory
+/// itself.
 fn with_memory(requests: &WindowRequests, machine: &Machine) -> LineWindow {
     let memory_ps = (machine.near_ns * 1000.0).round() as u64;
     let when = |after: After| Dependence {
@@ -214,8 +216,8 @@ fn with_memory(requests: &WindowRequests, machine: &Machine) -> LineWindow {
     LineWindow { requests: requests.requests.iter().map(message).collect(), end: when(requests.end) }
 }
 
-/// Returns the rank of each thread of a program by its instructions, most first: threads of one rank of programs that run one
-/// after another are one thread of the trace.
+/// Returns the rank of each thread of a program by its number of instructions, the largest first. Programs that run one after another share
+/// the threads of the trace: their threads of equal rank become one thread of the trace.
 fn ranks(summary: &Summary) -> Vec<usize> {
     let mut order: Vec<usize> = (0..summary.threads.len()).collect();
     order.sort_by_key(|thread| std::cmp::Reverse(summary.threads[*thread].instructions));
@@ -245,7 +247,7 @@ mod tests {
         let window = with_memory(&requests, &machine());
         let gaps: Vec<u64> = window.requests.iter().map(|request| request.when.gap.as_ns()).collect();
         assert_eq!((gaps, window.end.gap.as_ns()), (vec![5, 107], 100));
-        // A chain on a network of 30 ns takes what the core says of a latency of 130.
+        // A chain of requests on a network of 30 ns takes the time that the core model states for a latency of 130 ns.
         let trace = LineTrace::new(&[vec![window]]).unwrap();
         assert_eq!(trace.window_time_at(0, Time::from_ns(30)), Time::from_ns(5 + 130 + 7 + 130));
     }

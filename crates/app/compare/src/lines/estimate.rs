@@ -1,9 +1,9 @@
-//! Numbers with their intervals, and their sums.
+//! Numbers with symmetric 95 % intervals, and their sums and products.
 
 use unrack_lines::core;
 use unrack_record::Interval;
 
-/// Number with a half width: the interval is as wide to both sides.
+/// A number with the half width of its interval, which is symmetric.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Estimate {
     pub value: f64,
@@ -21,17 +21,17 @@ impl Estimate {
         all.fold(Estimate::default(), add)
     }
 
-    /// Multiplies by a number that is exact.
+    /// Multiplies the estimate by an exact number.
     pub(crate) fn times(self, by: f64) -> Estimate {
         Estimate { value: self.value * by, half: self.half * by }
     }
 
-    /// Multiplies independent estimates: relative errors add up as squares.
+    /// Multiplies independent estimates: the squares of their relative errors add up.
     pub(crate) fn product(self, by: Estimate) -> Estimate {
         Estimate { value: self.value * by.value, half: (self.half * by.value).hypot(self.value * by.half) }
     }
 
-    /// Adds a number that is exact.
+    /// Adds an exact number.
     pub(crate) fn plus(self, value: f64) -> Estimate {
         Estimate { value: self.value + value, ..self }
     }

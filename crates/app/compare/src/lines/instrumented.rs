@@ -14,34 +14,35 @@ use unrack_lines_run::{InstrumentedRun, Options, ProcessRecord, RunError, Tools,
 use unrack_paging::{Input, StopSignals};
 use unrack_record::{LineCounts, NamedMisses, ServedCount, Warning};
 
-/// Instrumented run to be made.
+/// Parameters of an instrumented run.
 pub(crate) struct Recording<'a> {
     pub tools: &'a Tools,
     pub command: &'a [OsString],
     pub options: Options,
     pub input: &'a Input,
-    /// File for the program's output; `None`: this process's own output.
+    /// File for the program's output. `None`: the program inherits the output of this process.
     pub output: Option<&'a Path>,
     pub deadline: Option<Instant>,
 }
 
-/// Instrumented run that has ended.
+/// An instrumented run that has ended.
 pub(crate) struct Instrumented {
     run: InstrumentedRun,
-    /// Heat of each record.
+    /// Heat tables, one for each record.
     heats: Vec<HeatTables>,
-    /// Processor whose caches the recorder simulated, with the sizes that differ from its preset's.
+    /// Processor whose caches the recorder simulated, with the cache sizes that differ from its preset.
     pub processor: String,
-    /// Time that it took, in seconds.
+    /// Duration of the run, in seconds.
     pub took_s: f64,
 }
 
-/// Fewest windows from which an interval is computed: with fewer, the normal distribution that it assumes is far off.
+/// Minimum number of recorded windows from which an interval is computed. The interval assumes a normal distribution, which is a poor
+/// approximation for fewer windows.
 const FEWEST_WINDOWS: u64 = 30;
 
 impl Instrumented {
-    /// Runs the command under the recorder. At the deadline the run is ended. It ends with this process, and when this process
-    /// is asked to stop.
+    /// Runs the command under the recorder. The run is ended at the deadline, when this process ends, and when this process receives a
+    /// signal to stop.
     ///
     /// # Errors
     /// If the machine lacks QEMU, the program cannot be recorded, or it fails.
@@ -65,7 +66,7 @@ impl Instrumented {
         Instrumented::read(run, began.elapsed().as_secs_f64())
     }
 
-    /// Reads the heat of a run, and the name of the processor.
+    /// Reads the heat tables of a run, and the name of the processor.
     fn read(run: InstrumentedRun, took_s: f64) -> Result<Instrumented, Error> {
         let mut processor = String::new();
         for process in &run.processes {
@@ -87,7 +88,7 @@ impl Instrumented {
         &self.run.processes
     }
 
-    /// Returns the heat of all programs.
+    /// Returns the heat tables of all programs.
     pub(crate) fn heats(&self) -> &[HeatTables] {
         &self.heats
     }
@@ -97,14 +98,14 @@ impl Instrumented {
         self.run.processes.iter().map(|process| &process.summary).collect()
     }
 
-    /// Returns the summary and the heat of the program that asked memory for most lines. `None` if none did.
+    /// Returns the summary and the heat tables of the program that loaded most cache lines from memory. `None` if no program loaded any.
     pub(crate) fn hottest(&self) -> Option<(&Summary, &HeatTables)> {
         let lines = |heat: &HeatTables| heat.ranges.iter().map(RangeHeat::lines).sum::<u64>();
         let all = self.run.processes.iter().map(|process| &process.summary).zip(&self.heats);
         all.filter(|(_, heat)| lines(heat) > 0).max_by_key(|(_, heat)| lines(heat))
     }
 
-    /// Returns the memory that the largest program used, in bytes: pages of which a line came from memory.
+    /// Returns the memory that the largest program used, in bytes. It counts the pages from which at least one cache line was loaded.
     pub(crate) fn footprint_bytes(&self) -> u64 {
         self.heats.iter().map(|heat| heat.ranges.len() as u64 * heat.range_bytes).max().unwrap_or(0)
     }
@@ -148,7 +149,7 @@ impl Instrumented {
         }
     }
 
-    /// Returns why the recorded windows are too few for an interval, if they are.
+    /// Returns a warning if the recorded windows are too few for an interval.
     pub(crate) fn too_few(&self) -> Option<Warning> {
         let windows = self.windows();
         (windows < FEWEST_WINDOWS).then(|| {
@@ -160,7 +161,7 @@ impl Instrumented {
         })
     }
 
-    /// Returns the misses to memory by name, most first.
+    /// Returns the misses to memory by name (for example of a function), most misses first.
     pub(crate) fn named(&self, of: impl Fn(&Summary) -> &[unrack_lines::summary::Named]) -> Vec<NamedMisses> {
         let mut sums = std::collections::BTreeMap::<String, u64>::new();
         for named in self.summaries().into_iter().flat_map(of) {
@@ -172,7 +173,7 @@ impl Instrumented {
         all
     }
 
-    /// Returns warnings about what the run left out.
+    /// Returns warnings about programs that were not recorded, and about incomplete records.
     pub(crate) fn warnings(&self) -> Vec<Warning> {
         let summaries = self.summaries();
         let mut warnings = Vec::new();
@@ -191,23 +192,23 @@ impl Instrumented {
     }
 }
 
-/// Opens the file that a program's standard output and error go to.
+/// Creates the file for a program's standard output and standard error.
 ///
 /// # Errors
-/// If it cannot be written.
+/// If the file cannot be written.
 fn outputs(path: &Path) -> Result<(File, File), Error> {
     let failed = |why| Error::Failed(format!("cannot write {}: {why}", path.display()));
     let file = File::create(path).map_err(failed)?;
     Ok((file.try_clone().map_err(failed)?, file))
 }
 
-/// Status of a program that the kernel or the C library has aborted, as QEMU passes it on, and the one with which QEMU ends where it
-/// cannot go on itself.
+/// Exit status of QEMU when it cannot continue. If the kernel or the C library aborts a program, QEMU instead ends by the signal
+/// [`ABORTED`].
 const QEMU_GAVE_UP: i32 = 127;
-/// Mappings that a process may have, where the kernel is not asked for more.
+/// Default limit of the mappings of a process, used where the kernel's setting cannot be read.
 const USUAL_MAPPINGS: u64 = 65_530;
 
-/// Says how a program ended that did not end with status 0, and what may have been the reason.
+/// Describes how a program ended that did not end with status 0, and the possible reason.
 fn unsuccessful(run: &InstrumentedRun, output: Option<&Path>) -> String {
     let see = output.map_or(String::new(), |path| format!(": see its output in {}", path.display()));
     let said = format!("the program ended with {} when run under the recorder{see}", run.status);

@@ -1,4 +1,4 @@
-//! Machine as the core model takes it: a core with measured latencies, near memory, and costs of the kernel.
+//! The machine as the core model sees it: a core with measured latencies, near memory, and the costs of the kernel.
 
 use unrack_lines::core::{CoreParameters, Lane, MemoryParameters, NearPages};
 use unrack_lines_run::calibrate::{Bandwidth, MachineCalibration};
@@ -10,19 +10,19 @@ pub(crate) struct Machine {
     pub core: CoreParameters,
     /// Latency of near memory, in nanoseconds.
     pub near_ns: f64,
-    /// Traffic that one thread and that all threads together reach.
+    /// Memory rates that a single thread reaches. `all` are the rates that all threads reach together.
     one: Traffic,
     all: Traffic,
-    /// System call and first touch of a page, in seconds.
+    /// Time of a system call, in seconds. `new_page_s` is the time of the first touch of a page.
     system_call_s: f64,
     new_page_s: f64,
 }
 
 impl Machine {
-    /// Creates the machine whose caches a recording names, with what was measured of this one.
+    /// Creates the machine from the preset of the processor that a recording names, with the measured numbers of this machine.
     ///
     /// # Errors
-    /// If no core of that name is known, or a measured number is out of range.
+    /// If there is no model of the processor, or a measured number is out of range.
     pub(crate) fn new(processor: &str, measured: &MachineCalibration) -> Result<Machine, Warning> {
         let name = processor.split(':').next().unwrap_or(processor);
         let core = CoreParameters::by_name(name).map(|core| with_measured(core, measured));
@@ -47,12 +47,13 @@ impl Machine {
         })
     }
 
-    /// Returns a latency in cycles, in whole sixteenths, as the core counts them.
+    /// Returns a latency in cycles, rounded to sixteenths, which is the unit of the core model.
     pub(crate) fn cycles(&self, ns: f64) -> f32 {
         sixteenths(ns * self.core.frequency_ghz)
     }
 
-    /// Returns a lane of one of `at_once` threads, whose far memory has this latency, and the rates of near memory.
+    /// Returns the parameters of one of `at_once` threads that run at the same time. Far memory has the latency `far_ns`, and the same
+    /// rates as near memory.
     pub(crate) fn lane(&self, pages: NearPages, far_ns: f64, at_once: f64) -> Lane {
         let frequency_ghz = self.core.frequency_ghz;
         let rates = self.one.least(self.all, at_once.max(1.0));
@@ -66,21 +67,22 @@ impl Machine {
         Lane { pages, near, far: MemoryParameters { latency: self.cycles(far_ns), ..near } }
     }
 
-    /// Returns the time in the kernel for so many system calls and new pages, in seconds.
+    /// Returns the time in the kernel for this number of system calls and new pages, in seconds.
     pub(crate) fn kernel_s(&self, system_calls: u64, new_pages: u64) -> f64 {
         system_calls as f64 * self.system_call_s + new_pages as f64 * self.new_page_s
     }
 }
 
-/// Least part of the loads of a set that must come from beyond the second level to tell how fast these are: with less, an error
-/// in the size of either grows more than fourfold.
+/// Minimum part of the loads of a working set that must miss the second-level cache for its time per miss to be computed. With a smaller
+/// part, an error in the size of the cache or of the working set is multiplied by more than four.
 const LEAST_MISSED: f64 = 0.25;
 
-/// Longest turn, in cycles: another thread of the core takes as many as this one, and what is beyond is other work on the machine.
+/// Longest turn of a thread, in cycles. Two threads of a core take turns of equal length, so a longer measured turn is due to other work on
+/// the machine.
 const LONGEST_TURN: f64 = 2.0;
 
-/// Replaces a preset's numbers by those that were measured: the clock, the turns of another thread, the latencies of caches, the page
-/// walk, the last level's rate, the window, and the misses at once.
+/// Replaces the numbers of a core's preset by measured ones: the clock, the turns of the other thread of the core, the latencies of caches,
+/// the page walk, the rate of the last-level cache, the window, and the number of concurrent misses.
 fn with_measured(mut core: CoreParameters, measured: &MachineCalibration) -> CoreParameters {
     let frequency_ghz = measured.frequency_ghz.median;
     let cycles = |ns: f64| sixteenths(ns * frequency_ghz);
@@ -91,13 +93,13 @@ fn with_measured(mut core: CoreParameters, measured: &MachineCalibration) -> Cor
         }
     }
     core.frequency_ghz = frequency_ghz;
-    // What the core alone would do of independent additions, over what it does: both threads of a core take turns while they have
-    // something to dispatch (Tullsen et al., "Exploiting Choice", ISCA 1996, fetch the one and then the other).
+    // Ratio of the rate of independent additions that a core reaches with one thread to the measured rate. The threads of a core take turns
+    // while they have something to dispatch (Tullsen et al., "Exploiting Choice", ISCA 1996, alternate between threads when they fetch).
     let alone = core.ports.integer.min(core.dispatch_width) as f64;
     core.turn =
         sixteenths((alone * frequency_ghz / measured.additions_per_ns.median).clamp(1.0, LONGEST_TURN));
     // Threads of one core divide its reorder buffer and its store queue (AMD, Software Optimization Guide 57647, "Simultaneous
-    // multi-threading"): a window that is smaller than the buffer is such a part.
+    // multi-threading"). Therefore, if the measured window is smaller than the reorder buffer, it is the part of one thread.
     if let Some(window) = measured.window {
         let part = (window / core.reorder_buffer as f64).min(1.0);
         let of = |entries: usize| ((entries as f64 * part).round() as usize).max(1);
@@ -110,12 +112,12 @@ fn with_measured(mut core: CoreParameters, measured: &MachineCalibration) -> Cor
         core.caches.l3_interval.max(sixteenths(demand_ns(measured).unwrap_or(0.0) * frequency_ghz));
     let second = &measured.second_level;
     core.caches.fill_interval = sixteenths(64.0 / second.gb_s() * frequency_ghz);
-    // A copy loads one line and stores to another: what it takes beyond the one is the other's.
+    // A copy loads one cache line and stores to another, so the time of the store is the time of the copy minus that of the load.
     let pair = sixteenths(2.0 * 64.0 / second.copy_gbps.median * frequency_ghz);
     core.caches.store_fill_interval = (pair - core.caches.fill_interval).max(core.caches.fill_interval);
-    // A walk in the measured working set loads one entry, from the second level, which holds the tables: the rest is fixed.
-    // Under nested paging it is the host's walk (AMD64 Architecture Programmer's Manual 24593, section 15.25.5), whose entry the
-    // second level has, too, unless data from memory have displaced it.
+    // A page walk in the measured working set loads one page-table entry, from the second-level cache, which holds the tables. The rest of
+    // the walk's time is fixed. Under nested paging the walk is that of the host (AMD64 Architecture Programmer's Manual 24593, section
+    // 15.25.5). The second-level cache holds the entry of that walk, too, unless data from memory have displaced it.
     if let Some(walk_ns) = measured.walk_ns {
         core.walk_latency = (cycles(walk_ns.median) - core.caches.l2).max(0.0);
         core.cached_walk_latency = core.walk_latency.min(core.caches.l2);
@@ -123,7 +125,8 @@ fn with_measured(mut core: CoreParameters, measured: &MachineCalibration) -> Cor
     core
 }
 
-/// Returns the nanoseconds between lines of the last level that loads ask for in no order. `None` if nothing was measured.
+/// Returns the time between two cache lines that the last-level cache delivers for loads in random order, in nanoseconds. `None` if it was
+/// not measured.
 fn demand_ns(measured: &MachineCalibration) -> Option<f64> {
     let of_last = &measured.last_level;
     let second = measured.levels.iter().find(|level| level.level == 2)?;
@@ -132,16 +135,16 @@ fn demand_ns(measured: &MachineCalibration) -> Option<f64> {
     beyond(least_ns, second_bytes, of_last.rates.bytes)
 }
 
-/// Returns the time per load from beyond the second level, by that per load of a set of so many bytes. Of a set that is gone through
-/// at random, a cache has a line in the ratio of the sizes, whatever it replaces. `None` if it has nearly all of them: the few others
-/// say little.
+/// Returns the time per load that misses the second-level cache, computed from the time per load of a working set of `set_bytes`. If a
+/// working set is accessed at random, a cache holds the part of its lines that is the ratio of the sizes, whatever its replacement policy.
+/// `None` if the cache holds nearly all lines, because the few misses are not enough for an estimate.
 fn beyond(load_ns: f64, second_bytes: u64, set_bytes: u64) -> Option<f64> {
     let missed = 1.0 - second_bytes as f64 / set_bytes as f64;
     (missed >= LEAST_MISSED).then(|| load_ns / missed)
 }
 
-/// Returns the lines that are on their way at once while one thread streams, by Little's law: rate times latency. The bytes
-/// that a copy moves are as many as those that it reads, with the lines that its writes allocate.
+/// Returns the number of cache lines in flight while one thread streams, by Little's law: rate times latency. The bytes that a copy moves
+/// equal the bytes that it reads, including the lines that its writes allocate.
 fn in_flight(measured: &MachineCalibration) -> usize {
     let rate_gb_s = measured.one.read_gbps.median.max(measured.one.copy_gbps.median);
     (rate_gb_s * measured.memory_ns.median / 64.0).round().clamp(1.0, 4096.0) as usize
@@ -160,8 +163,8 @@ struct Traffic {
 }
 
 impl Traffic {
-    /// Returns the greatest rates over the patterns. A line that is written is also read before, and a copy moves as many
-    /// bytes to memory as it reads for its source.
+    /// Returns the greatest memory rates over the access patterns. A write also reads its cache line first, and a copy writes as many bytes
+    /// to memory as it reads from its source.
     fn of(bandwidth: &Bandwidth) -> Traffic {
         let past = bandwidth.nontemporal_gbps.map_or(0.0, |gbps| gbps.median);
         let [read, write, copy] =
@@ -173,7 +176,8 @@ impl Traffic {
         }
     }
 
-    /// Returns the rates of one of `sharers`, of which each has at most these, and all together those of `all`.
+    /// Returns the memory rates of one of `sharers` threads: each thread has at most the rates `self`, and all of them together have at
+    /// most the rates `all`.
     fn least(self, all: Traffic, sharers: f64) -> Traffic {
         Traffic {
             read_gb_s: self.read_gb_s.min(all.read_gb_s / sharers),

@@ -1,4 +1,4 @@
-//! Loads and stores of a program: how much slower it is with part of its memory far.
+//! Slowdown of a program with part of its memory far, estimated from its loads and stores.
 //!
 //! ```text
 //! calibration ------------+
@@ -7,7 +7,7 @@
 //!                         |                                          ^
 //!                         +-> requests -> a fabric -> latency of each
 //! ```
-//! A [`LinesQuestion`](crate::LinesQuestion) takes these steps without fabrics, and a comparison by lines all of them.
+//! A [`LinesQuestion`](crate::LinesQuestion) does these steps without fabrics; a comparison by lines does all of them.
 
 pub(crate) mod answer;
 mod by_thread;

@@ -1,4 +1,4 @@
-//! Estimates of the core model, and what they make of the run: delay, curves and intervals.
+//! Estimates of the core model for a run: delay, curves and intervals.
 
 use super::estimate::Estimate;
 use super::instrumented::Instrumented;
@@ -13,16 +13,16 @@ use unrack_lines::summary::Summary;
 use unrack_lines::window::RecordedWindow;
 use unrack_record::Warning;
 
-/// Latencies of far memory in a curve, on top of near memory's, in nanoseconds: from less than another socket's (about
-/// 70 ns) over CXL (about 100 to 300 ns; Pond, ASPLOS 2023, section 2) to that of a fetch over a network.
+/// Latencies in a curve that far memory has in addition to near memory, in nanoseconds. They range from less than that of another socket
+/// (about 70 ns), over CXL (about 100 to 300 ns; Pond, ASPLOS 2023, section 2), to that of a fetch over a network.
 const ADDED_NS: [f64; 7] = [50.0, 100.0, 200.0, 350.0, 500.0, 1000.0, 2000.0];
 
-/// Cycles of a run, and the delays that they make.
+/// Cycles of a run, and the delays that follow from them.
 pub(crate) struct Model {
     pub machine: Machine,
-    /// Marks that windows get when they are read.
+    /// Marks that are set on recorded windows when they are read.
     pub marks: Marks,
-    /// Curves: of the placement that is asked for, of all pages far, of shares; last the placement that is asked for at the
+    /// Curves in this order: the requested placement, all pages far, the shares of near memory, and last the requested placement at the
     /// latencies of fabrics.
     pub curves: Vec<Curve>,
     threads: Vec<ThreadWindows>,
@@ -34,13 +34,13 @@ pub(crate) struct Model {
 /// Delays of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Delays {
-    /// Threads whose delays add up to the run's.
+    /// Threads whose delays add up to the delay of the run.
     pub threads: Vec<ThreadCycles>,
-    /// Time of these threads with all memory near, in seconds, with that in the kernel.
+    /// Time of `threads` with all memory near, including their time in the kernel, in seconds.
     pub near_s: Estimate,
-    /// Part of it in the kernel, in seconds.
+    /// Part of `near_s` that is in the kernel, in seconds.
     pub kernel_s: f64,
-    /// Time of all threads of the run with all memory near, without that in the kernel, in seconds.
+    /// Time of all threads of the run with all memory near, without their time in the kernel, in seconds.
     pub user_s: Estimate,
     /// Time of all threads of the run in the kernel, in seconds.
     pub system_s: f64,
@@ -49,11 +49,11 @@ pub(crate) struct Delays {
 }
 
 impl Model {
-    /// Asks the core model about all windows of a run; at `fabrics_ns`, too, for the placement that is asked for. The inner
-    /// error says why there are no cycles.
+    /// Runs the core model on all recorded windows of a run, for all placements, and for the requested placement also at the latencies
+    /// `fabrics_ns`. The inner error is the reason why there are no cycles.
     ///
     /// # Errors
-    /// If a recording is damaged, or a latency out of range.
+    /// If a recording is damaged, or a latency is out of range.
     pub(crate) fn new(
         run: &Instrumented,
         machine: Result<Machine, Warning>,
@@ -80,7 +80,7 @@ impl Model {
         Ok(concluded.map(|(cycles, delays)| Model { machine, marks, curves, threads, cycles, delays }))
     }
 
-    /// Returns the windows of a thread; none if it has none.
+    /// Returns the recorded windows of a thread; empty if the thread has none.
     pub(crate) fn windows_of(&self, record: usize, thread: u32) -> &[WindowCycles] {
         let own = self.threads.iter().find(|one| (one.record, one.thread) == (record, thread));
         own.map(|own| &own.windows[..]).unwrap_or_default()
@@ -102,20 +102,20 @@ impl Model {
         self.delay_s(self.curves.len() - 1, fabric)
     }
 
-    /// Returns the lane of a fabric's unloaded latency.
+    /// Returns the index of the lane (memory configuration of the core model) that has the unloaded latency of a fabric.
     pub(crate) fn fabric_lane(&self, fabric: usize) -> usize {
         let before: usize = self.curves[..self.curves.len() - 1].iter().map(|curve| curve.far_ns.len()).sum();
         NEAR + 1 + before + fabric
     }
 
-    /// Returns the cycles of a window of a record in all lanes.
+    /// Returns the cycles of a recorded window in all lanes; `None` if the window is unknown.
     pub(crate) fn window(&self, record: usize, window: &RecordedWindow) -> Option<&WindowCycles> {
         let windows = self.windows_of(record, window.thread);
         let index = windows.binary_search_by_key(&window.start, |known| known.start).ok()?;
         Some(&windows[index])
     }
 
-    /// Returns the account of the thread with the largest part in the delay, if it has windows of its own.
+    /// Returns the cycle account of the thread with the largest part in the delay; `None` if that thread has no recorded windows.
     pub(crate) fn account(&self) -> Option<CycleAccount> {
         let leader = self.delays.leader();
         let own = |thread: &&ThreadWindows| (thread.record, thread.thread) == (leader.record, leader.thread);
@@ -141,8 +141,8 @@ fn no_thread() -> Warning {
 }
 
 impl Delays {
-    /// Adds up the delays of the programs that the run waits for: those that take longest at the point `decisive`. A program
-    /// takes as long as its longest thread, with far memory as without, and that need not be the same one. `None` without a
+    /// Adds up the delays of the programs that the run waits for, which are those that take longest at the point `decisive` of the curves.
+    /// The time of a program is that of its longest thread; with far memory, this may be another thread than without. `None` if there is no
     /// thread.
     fn new(
         records: &[&Summary],
@@ -188,12 +188,12 @@ impl Delays {
         Delays::new(records, threads, machine, 0).unwrap()
     }
 
-    /// Returns the user and system time of all threads of the run with all memory near, in seconds.
+    /// Returns the processor time, user and system, of all threads of the run with all memory near, in seconds.
     pub(crate) fn processor_s(&self) -> Estimate {
         self.user_s.plus(self.system_s)
     }
 
-    /// Returns the thread with the largest part in the time at the greatest delay.
+    /// Returns the thread with the largest part in the run time at the greatest delay.
     pub(crate) fn leader(&self) -> &ThreadCycles {
         let cycles = |thread: &ThreadCycles| {
             let extra = thread.extra.iter().map(|extra| extra.value).fold(0.0, f64::max);
@@ -204,8 +204,8 @@ impl Delays {
     }
 }
 
-/// Returns the delay of one program at a point, in seconds: what its longest thread there takes beyond the thread that takes
-/// longest with all memory near.
+/// Returns the delay of one program at a point of the curves, in seconds: the time of the thread that is longest at that point, minus the
+/// time of the thread that is longest with all memory near.
 fn delay_s<'a>(
     records: &[&Summary],
     near: &ThreadCycles,
@@ -254,7 +254,7 @@ pub(crate) mod tests {
         ThreadCycles { record, thread, instructions: 1_000_000_000, misses: 0, windows: 100, near, extra }
     }
 
-    /// A thread that computes for long hides one that waits for memory, until that takes longer.
+    /// A thread that computes for long hides the delay of a thread that waits for memory, until the waiting thread takes longer.
     #[test]
     fn a_delay_begins_where_the_thread_that_waits_is_the_longest() {
         let summary = summary(10, 1, 100);

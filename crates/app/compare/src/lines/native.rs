@@ -9,11 +9,11 @@ use std::time::Instant;
 use unrack_paging::{CheckedProgram, Input, OutputTarget, TimedRun, timed};
 use unrack_record::{Interval, NativeTimes, Stated, Warning};
 
-/// Runs a command natively. Its output goes to `output`, or is discarded. All its processes end at `until`, or when this process is
-/// asked to stop.
+/// Runs a command natively. Its output goes to the file `output`, or is discarded. All its processes are ended at `until`, and when this
+/// process receives a signal to stop.
 ///
 /// # Errors
-/// If it cannot be started, or fails.
+/// If the command cannot be started, or fails.
 pub fn run(
     command: &[OsString],
     input: &Input,
@@ -31,13 +31,13 @@ pub fn run(
     Err(Error::Failed(format!("the program ended with {} when run natively{see}", run.status)))
 }
 
-/// Runs a command natively as often as `wants_more` says, which is asked before each run and given those so far.
+/// Runs a command natively until `wants_more` returns false. `wants_more` is called before each run, with the runs made so far.
 ///
 /// # Errors
-/// If it cannot be run, or fails.
+/// If the command cannot be run, or fails.
 ///
 /// # Panics
-/// If no run is wanted.
+/// If `wants_more` allows no run at all.
 pub(crate) fn repeated(
     command: &[OsString],
     input: &Input,
@@ -51,15 +51,15 @@ pub(crate) fn repeated(
     Ok(Native::from_runs(runs))
 }
 
-/// Native runs, and what their times are worth.
+/// Times of native runs, and whether other work disturbed them.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Native {
     pub times: NativeTimes,
-    /// Reason why other work on the machine spoilt all of them, if it did.
+    /// Reason why other work on the machine disturbed all runs, if it did.
     pub disturbance: Option<Warning>,
 }
 
-/// Run time that delays are compared with, in seconds, and between which times the true one is.
+/// Run time that delays are compared with, in seconds, and the bounds of the true run time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RunTime {
     pub(super) value_s: f64,
@@ -72,7 +72,7 @@ impl RunTime {
         RunTime { value_s, least_s: value_s, most_s: value_s }
     }
 
-    /// Returns the slowdown of a program that takes this time, for this delay.
+    /// Returns the slowdown that this delay causes in a program with this run time.
     pub(super) fn slowdown(self, delay_s: Estimate) -> Stated {
         let over = |delay_s: f64, run_s: f64| 1.0 + delay_s / run_s;
         let ends = [delay_s.value - delay_s.half, delay_s.value + delay_s.half];
@@ -85,10 +85,10 @@ impl RunTime {
 }
 
 impl Native {
-    /// Takes the runs that other work did not disturb, or all if it disturbed all.
+    /// Takes the runs that other work did not disturb. If other work disturbed all of them, takes all.
     ///
     /// # Panics
-    /// If there are none.
+    /// If there are no runs.
     pub(crate) fn from_runs(runs: Vec<TimedRun>) -> Native {
         let calm: Vec<TimedRun> = runs.iter().filter(|run| run.disturbance.is_none()).cloned().collect();
         let disturbance = runs.iter().find_map(|run| run.disturbance.clone()).filter(|_| calm.is_empty());
@@ -110,8 +110,8 @@ impl Native {
         Native { times, disturbance }
     }
 
-    /// Returns the run time to compare with: wall time. If other work disturbed all runs, it is the processor time where that is
-    /// less, and the true one is between both.
+    /// Returns the run time to compare with: the wall time. If other work disturbed all runs and the processor time is less than the wall
+    /// time, it is the processor time, and the true run time lies between the two.
     pub(crate) fn run(&self) -> RunTime {
         let (wall_s, processor_s) = (self.times.wall.median_s, self.times.processor.median_s);
         match self.disturbance.is_some() && 0.0 < processor_s && processor_s < wall_s {
@@ -126,7 +126,7 @@ pub(super) mod tests {
     use super::*;
     use unrack_testing::Folder;
 
-    /// Native run of some wall, processor and user time.
+    /// Native run with these wall, processor and user times.
     pub(crate) fn native(wall_s: f64, processor_s: f64, user_s: f64) -> Native {
         let runs = |median_s| unrack_record::Runs { seconds: vec![median_s], median_s };
         let times = NativeTimes { wall: runs(wall_s), processor: runs(processor_s), user: runs(user_s) };

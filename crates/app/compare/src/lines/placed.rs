@@ -1,7 +1,7 @@
-//! Placements that a question is about: which pages are near.
+//! Placements of a question: rules that decide which pages are in near memory.
 //!
-//! Most are decided where misses happen, by the recorder. The hottest pages, and the memory of a name, are known when the run
-//! has ended: windows are marked with them as they are read.
+//! The recorder decides most placements during the run, at each miss. The hottest pages, and the memory of a name, are known only after the
+//! run has ended. Therefore these placements are marked on the recorded windows when the windows are read.
 
 use super::instrumented::Instrumented;
 use crate::error::Error;
@@ -12,36 +12,36 @@ use unrack_lines::window::RecordedWindow;
 use unrack_units::nearest::hint;
 use unrack_units::{Bytes, Share};
 
-/// Rule by which pages come into near memory.
+/// Rule that selects the pages in near memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlacementRule {
     /// No page is near.
     AllFar,
-    /// Pages in turns of their addresses.
+    /// Pages are near and far in turn, in the order of their addresses.
     Interleaved,
     /// Pages in the order of their first misses, until near memory is full.
     FirstTouch,
-    /// Pages that memory is asked for most, over the whole run.
+    /// Pages with the most misses over the whole run.
     Hottest,
-    /// Pages moved by their use, as Linux does with TPP.
+    /// Pages are moved by their use, as Linux does with TPP.
     Tiered,
-    /// Near memory as a cache of far memory.
+    /// Near memory is a cache of far memory.
     DramCache,
-    /// Memory of every other name than this.
+    /// All memory is near, except the memory with this name.
     AllBut(String),
 }
 
-/// Names of rules.
+/// Names of the rules.
 const NAMES: [&str; 6] = ["all-far", "interleaved", "first-touch", "hottest", "tiered", "dram-cache"];
-/// Beginning of a rule that names memory.
+/// Prefix of a rule that names the memory to be far.
 const FAR: &str = "far:";
-/// Bytes that a DRAM cache takes at once, and its ways.
+/// Bytes of a block of the DRAM cache. `WAYS` is its associativity.
 const GRANULE_BYTES: u64 = 4096;
 const WAYS: u32 = 16;
-/// Instructions from one sampling of far pages to the next: those of a second, the period at which Linux begins, at a rate of one
-/// in a nanosecond.
+/// Instructions between two samplings of far pages. They are the instructions of one second, which is the initial sampling period of Linux,
+/// if an instruction takes a nanosecond.
 const PERIOD: u64 = 1_000_000_000;
-/// Shares of near memory that a map has.
+/// Shares of near memory in a map.
 const SHARES: [f64; 3] = PagePlacement::SHARES;
 
 impl std::str::FromStr for PlacementRule {
@@ -75,32 +75,32 @@ struct Curve {
     pages: NearPages,
 }
 
-/// Pages that are known to be near when the run has ended.
+/// Near pages that are known only after the run has ended.
 #[derive(Debug, Clone, PartialEq)]
 enum Marked {
-    /// The hottest, of this share of the pages that memory was asked for.
+    /// The hottest pages, up to this share of the pages that had misses.
     Hottest(Share),
-    /// Pages of every other name than this.
+    /// All pages except those with this name.
     AllBut(String),
 }
 
-/// Placements that are asked about.
+/// Placements of a question.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Placed {
-    /// Name of the rule that is asked for.
+    /// Name of the requested rule.
     pub rule: String,
-    /// Near memory in words.
+    /// Description of the size of near memory.
     pub local: String,
-    /// Placements that the recorder decides, by the bits of masks.
+    /// Placements that the recorder decides. The index of a placement is its bit in the recorded masks.
     pub recorded: Vec<PagePlacement>,
     /// Bits that are set when windows are read.
     marked: Vec<(u32, Marked)>,
-    /// Curves: that of the placement that is asked for first.
+    /// Curves, the requested placement first.
     curves: Vec<Curve>,
 }
 
 impl PlacementRule {
-    /// Returns the name.
+    /// Returns the name of the rule.
     pub(crate) fn name(&self) -> String {
         match self {
             PlacementRule::AllFar => "all-far".into(),
@@ -113,7 +113,7 @@ impl PlacementRule {
         }
     }
 
-    /// Returns whether the placement needs the program's footprint for this share of it.
+    /// Returns whether this rule, with this share of near memory, needs the program's footprint.
     pub(crate) fn needs_footprint(&self, local: Share) -> bool {
         match self {
             PlacementRule::AllFar | PlacementRule::Hottest | PlacementRule::AllBut(_) => false,
@@ -124,8 +124,8 @@ impl PlacementRule {
         }
     }
 
-    /// Returns this placement, and beside it all pages far, and shares interleaved and hottest. The footprint is known if
-    /// [`PlacementRule::needs_footprint`] says so.
+    /// Returns this placement, and for comparison all pages far, interleaved pages, and the hottest pages at several shares. `footprint` is
+    /// needed if [`PlacementRule::needs_footprint`] returns true.
     ///
     /// # Errors
     /// If the footprint is needed and not known.
@@ -159,10 +159,10 @@ impl Placed {
         Placed { rule, local, recorded: Vec::new(), marked: Vec::new(), curves: Vec::new() }
     }
 
-    /// Returns all shares by all rules, for a program of this footprint.
+    /// Returns every rule at every share of near memory, for a program with this footprint.
     ///
     /// # Errors
-    /// None: what needs the footprint has it.
+    /// Never, because the footprint is given.
     pub(crate) fn map(footprint: Bytes) -> Result<Placed, Error> {
         let mut placed = Placed::none("all".into(), "25% to 75%".into());
         placed.add(&PlacementRule::AllFar, fraction(0.0), None)?;
@@ -179,7 +179,7 @@ impl Placed {
         Ok(placed)
     }
 
-    /// Adds a placement, if there is none like it.
+    /// Adds a placement, unless one with the same name exists.
     fn add(&mut self, rule: &PlacementRule, local: Share, footprint: Option<Bytes>) -> Result<(), Error> {
         let name = match (rule, local) {
             (PlacementRule::AllFar, _) => "all far".into(),
@@ -220,15 +220,15 @@ impl Placed {
         Ok(())
     }
 
-    /// Returns all placements with their names: the one that is asked for first.
+    /// Returns all placements with their names, the requested one first.
     pub(crate) fn all(&self) -> Vec<(String, NearPages)> {
         self.curves.iter().map(|curve| (curve.name.clone(), curve.pages)).collect()
     }
 
-    /// Returns what marks the windows of each record of a run.
+    /// Returns the marks for the recorded windows of each program of a run.
     ///
     /// # Errors
-    /// If memory is named that no program had.
+    /// If the named memory does not exist in any program.
     pub(crate) fn marks(&self, run: &Instrumented) -> Result<Marks, Error> {
         let mut records = Vec::new();
         for (process, heat) in run.processes().iter().zip(run.heats()) {
@@ -262,7 +262,7 @@ impl Placed {
     }
 }
 
-/// Returns a rule in the words of a curve.
+/// Returns the name of a rule for use in the name of a curve.
 fn words(rule: &PlacementRule) -> String {
     match rule {
         PlacementRule::FirstTouch => "first touch".into(),
@@ -274,7 +274,7 @@ fn words(rule: &PlacementRule) -> String {
 /// Returns the share of near memory.
 ///
 /// # Errors
-/// If it is a size, and the footprint is not known.
+/// If `local` is a size and the footprint is not known.
 fn near_share(local: Share, footprint: Option<Bytes>) -> Result<f64, Error> {
     Ok(match local {
         Share::Fraction(share) => share.get(),
@@ -282,10 +282,10 @@ fn near_share(local: Share, footprint: Option<Bytes>) -> Result<f64, Error> {
     })
 }
 
-/// Returns the size of near memory.
+/// Returns the size of near memory in bytes.
 ///
 /// # Errors
-/// If it is a share, and the footprint is not known.
+/// If `local` is a share and the footprint is not known.
 fn near_bytes(local: Share, footprint: Option<Bytes>) -> Result<u64, Error> {
     Ok(match local {
         Share::Size(size) => size.get(),
@@ -305,7 +305,7 @@ pub(crate) struct Marks {
     records: Vec<Vec<(u32, Mark)>>,
 }
 
-/// Pages that one bit has near.
+/// Pages that are in near memory according to one bit of the recorded masks.
 #[derive(Debug)]
 enum Mark {
     Hottest(Hottest),
@@ -368,7 +368,7 @@ mod tests {
         let placed = Placed::map(Bytes::new(1 << 30)).unwrap();
         assert_eq!((placed.all().len(), placed.recorded.len()), (16, 15), "all far takes no bit");
         assert!(names(&placed).contains(&"75 % near, DRAM cache".into()));
-        // The recorder takes each of them.
+        // The recorder can parse each of the placements.
         for placement in &placed.recorded {
             assert_eq!(placement.to_string().parse::<PagePlacement>().as_ref(), Ok(placement));
         }

@@ -1,44 +1,43 @@
-//! Processes of a run: which threads' times add up to the run's.
+//! Processes of a run: which threads' times add up to the time of the run.
 //!
-//! A process takes as long as its thread that takes longest with far memory. Programs that one process becomes in turn
-//! (`exec`) come one after another, so their times add up; a parent's and its children's do, too, since parents mostly
-//! wait. Of children that ran at the same time one counts: those are taken that ran one after another and take longest
-//! together.
+//! The time of a process is that of the thread that takes longest with far memory. Programs that one process executes in turn (`exec`) run
+//! one after another, so their times add up. The times of a parent and its children add up, too, because parents mostly wait. Of children
+//! that ran at the same time only one counts: the selected children ran one after another and have the largest total time.
 
 use std::collections::BTreeMap;
 
-/// One program in one process.
+/// One program that one process executed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Member {
     pub pid: u32,
     pub parent: u32,
-    /// Start, in nanoseconds of a clock that all members share.
+    /// Start, in nanoseconds of a clock that is common to all members.
     pub start_ns: u64,
     /// Time from its start to its end, in nanoseconds.
     pub wall_ns: u64,
-    /// Time of its thread that takes longest, in seconds.
+    /// Time of the member's longest thread, in seconds.
     pub time_s: f64,
 }
 
-/// Returns the indices of the members whose times add up to the run's, in ascending order.
+/// Returns the indices of the programs whose times add up to the time of the run, in ascending order.
 pub(crate) fn critical(members: &[Member]) -> Vec<usize> {
     let family = Family::new(members);
     let roots: Vec<u32> = family.own.keys().copied().filter(|pid| family.is_root(*pid)).collect();
-    // Processes whose parent had ended before are roots of their own: they ran beside the others.
+    // A process whose parent had ended before is a root, too. Roots ran at the same time, so only the longest counts.
     let best = roots.into_iter().map(|root| family.path(root)).max_by(|a, b| a.time_s.total_cmp(&b.time_s));
     let mut indices = best.map(|path| path.indices).unwrap_or_default();
     indices.sort_unstable();
     indices
 }
 
-/// Members whose times add up, and the sum.
+/// Members whose times add up, and the sum of their times.
 #[derive(Clone, Default)]
 struct Path {
     indices: Vec<usize>,
     time_s: f64,
 }
 
-/// Members by process.
+/// Members by their process.
 struct Family<'a> {
     members: &'a [Member],
     own: BTreeMap<u32, Vec<usize>>,
@@ -57,8 +56,8 @@ impl<'a> Family<'a> {
         family
     }
 
-    /// Returns whether the parent of a process is no member, or has a larger number, as after a number's reuse: parents
-    /// come first, so that following children ends.
+    /// Returns whether a process is a root: its parent is not part of the run, or has a larger number, which happens when numbers are
+    /// reused. Because all other parents have smaller numbers than their children, the recursion over children ends.
     fn is_root(&self, pid: u32) -> bool {
         let parent = self.members[self.own[&pid][0]].parent;
         parent >= pid || !self.own.contains_key(&parent)
@@ -80,8 +79,8 @@ impl<'a> Family<'a> {
     }
 }
 
-/// Returns the paths that do not overlap in time and have the largest sum: weighted interval scheduling (Kleinberg and
-/// Tardos, Algorithm Design, section 6.1).
+/// Returns the sequences of programs that do not overlap in time and have the largest total time: weighted interval scheduling (Kleinberg
+/// and Tardos, Algorithm Design, section 6.1).
 fn one_after_another(mut paths: Vec<((u64, u64), Path)>) -> Path {
     paths.sort_by_key(|((_, end), _)| *end);
     let mut best = vec![Path::default()];

@@ -16,34 +16,34 @@ use unrack_paging::{Input, TimedRun};
 use unrack_record::{AccessUnit, LinesSummary, Started};
 use unrack_units::Share;
 
-/// How much slower a program is by the latency of far memory: `unrack lines run` and `unrack lines map`.
+/// Question about a program's slowdown by the latency of far memory: `unrack lines run` and `unrack lines map`.
 #[derive(Debug, Clone)]
 pub struct LinesQuestion {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// Pages that are near.
+    /// Placements of pages in near memory.
     pub placements: AskedPlacements,
     /// Seed of the sample.
     pub seed: u64,
-    /// Whether the program is not run natively first: no native time then checks what the model says of it.
+    /// Whether the native run that precedes the recorded one is left out. Without a native run, no measured time checks the core model.
     pub once: bool,
 }
 
 /// Placements that a question is about.
 #[derive(Debug, Clone)]
 pub enum AskedPlacements {
-    /// One rule at one share or size, and the usual ones beside it.
+    /// One rule at one share or size, and the usual rules for comparison.
     One { rule: PlacementRule, local: Share },
     /// Every rule at every share.
     All,
 }
 
-/// Most native runs, until one is undisturbed.
+/// Maximum number of native runs. Further runs are made only while other work disturbs them.
 const NATIVE_RUNS: usize = 2;
 
 impl LinesQuestion {
-    /// Records the program once, and asks the core model about it. The recorded program has the output of this process, and
-    /// its input, unless all placements are asked for.
+    /// Records the program once, and runs the core model on the recording. The recorded program inherits the output of this process. It
+    /// also inherits its input, unless all placements are requested.
     ///
     /// # Errors
     /// If the question cannot be answered on this machine, a run fails, or the question is canceled.
@@ -57,7 +57,7 @@ impl LinesQuestion {
         let calibration = calibrated(&steps)?;
         let input = if self.once { Input::Inherited } else { Input::repeatable()? };
         let (placed, recorded_input) = match (one, &input) {
-            // A terminal cannot be read twice: the recorded run has it.
+            // A terminal cannot be read twice, so only the recorded run reads it.
             (Some(placed), Input::Empty) => (placed, Input::Inherited),
             (Some(placed), _) => (placed, input.clone()),
             (None, _) => {
@@ -92,7 +92,7 @@ impl LinesQuestion {
         })
     }
 
-    /// Runs the program natively, with its output discarded, so that what the model says of it can be compared with its times.
+    /// Runs the program natively with its output discarded. The times of these runs check the core model.
     fn natively(&self, input: &Input, steps: &Steps) -> Result<Native, Error> {
         steps.begin("native run, whose output is discarded")?;
         native::repeated(&self.command, input, None, |runs: &[TimedRun]| {

@@ -9,13 +9,13 @@ use unrack_lines_run::calibrate::MachineCalibration;
 use unrack_paging::{CheckedProgram, Input};
 use unrack_units::Bytes;
 
-/// Instructions from one window to the next at first: a program of 3 million has the windows that an interval takes. A longer
-/// one reaches the limit, where the recorder drops every second window.
+/// Instructions from the start of one recorded window to the next, initially. With this period a program of 3 million instructions has
+/// enough windows for an interval. A longer program reaches the size limit, at which the recorder drops every second window.
 const PERIOD: u64 = 100_000;
-/// Limit of a recording in bytes: some 800 windows, of which the core model runs about 50 a second.
+/// Size limit of a recording in bytes, which allows about 800 windows. The core model processes about 50 windows a second.
 const LIMIT: u64 = 64 << 20;
 
-/// Returns the options of an instrumented run: the caches are those of this machine, as measured.
+/// Returns the options of an instrumented run. The simulated caches are those of this machine, as measured.
 pub(crate) fn options(seed: u64, calibration: &MachineCalibration, placed: &Placed) -> Options {
     Options {
         seed,
@@ -27,10 +27,10 @@ pub(crate) fn options(seed: u64, calibration: &MachineCalibration, placed: &Plac
     }
 }
 
-/// Returns the footprint of a program, remembered or from a native run.
+/// Returns the footprint of a program, from an earlier run or from a native run made now.
 ///
 /// # Errors
-/// If it cannot be run, or ends before anything of it is seen.
+/// If the program cannot be run, or ends before its footprint can be measured.
 pub(crate) fn footprint(command: &[OsString], input: &Input) -> Result<Bytes, Error> {
     let mut job = CheckedProgram::prepare(command)?;
     job.input = input.clone();

@@ -1,7 +1,8 @@
-//! Cycles of each thread of a run, and whether its windows are enough.
+//! Cycles of each thread of a run, and whether enough windows of the thread were recorded.
 //!
-//! A thread has an estimate from its own windows. Threads with few windows share one from the windows of all of them: they are
-//! short, or many. What such a thread may wait for is bounded by its misses, which are counted over the whole run.
+//! A thread with enough recorded windows has a separate estimate. Threads with few windows, because they are short or many, share one
+//! estimate from the windows of all such threads. The time for which such a thread may wait is bounded by its number of misses, which is
+//! counted over the whole run.
 
 use super::estimate::Estimate;
 use super::machine::Machine;
@@ -12,10 +13,10 @@ use unrack_lines::summary::Summary;
 use unrack_lines::window::Served;
 use unrack_record::Warning;
 
-/// Windows from which a thread has an estimate of its own: Student's t is then a fifth above that of many.
+/// Number of recorded windows from which a thread has a separate estimate: Student's t is then a fifth above its limit for many windows.
 pub(crate) const OWN: usize = 8;
-/// Part of the run time at the greatest delay that threads with fewer windows may add unseen, at most: half of the error that
-/// the model itself may have.
+/// Largest part of the run time, at the greatest delay, that threads with few recorded windows may add without being noticed. It is half of
+/// the error that the core model itself may have.
 const UNSEEN: f64 = 0.2;
 
 /// Cycles of a thread.
@@ -28,11 +29,11 @@ pub(crate) struct ThreadCycles {
     pub instructions: u64,
     /// Loads that memory served, over the whole run.
     pub misses: u64,
-    /// Recorded windows of its own.
+    /// Number of recorded windows of this thread.
     pub windows: usize,
     /// Cycles per instruction with all memory near.
     pub near: Estimate,
-    /// Further cycles per instruction at each point of the curves.
+    /// Additional cycles per instruction at each point of the curves.
     pub extra: Vec<Estimate>,
 }
 
@@ -40,7 +41,7 @@ impl ThreadCycles {
     /// Returns the cycles of all threads.
     ///
     /// # Errors
-    /// If there are fewer than two windows for a thread.
+    /// If an estimate has fewer than two windows.
     pub(super) fn all(records: &[&Summary], threads: &[ThreadWindows]) -> Result<Vec<ThreadCycles>, Warning> {
         let shared = shared(threads);
         let mut all = Vec::new();
@@ -64,22 +65,23 @@ impl ThreadCycles {
         Ok(all)
     }
 
-    /// Returns whether its cycles are those of its own windows.
+    /// Returns whether the cycles are estimated from the recorded windows of this thread alone.
     pub(crate) fn has_own(&self) -> bool {
         self.windows >= OWN
     }
 
-    /// Returns the seconds of all its instructions that take so many cycles each.
+    /// Returns the time in seconds of all instructions of the thread at this number of cycles per instruction.
     pub(super) fn seconds(&self, cycles: Estimate, machine: &Machine) -> Estimate {
         cycles.times(self.instructions as f64 / (machine.core.frequency_ghz * 1e9))
     }
 
-    /// Returns its time with all memory near, without that in the kernel, in seconds.
+    /// Returns the thread's time with all memory near, without its time in the kernel, in seconds.
     pub(super) fn user_s(&self, machine: &Machine) -> Estimate {
         self.seconds(self.near, machine)
     }
 
-    /// Returns its time in the kernel, in seconds: its process's system calls and new pages, by its part of the instructions.
+    /// Returns the thread's time in the kernel, in seconds: the time of its process's system calls and new pages, in proportion to the
+    /// thread's part of the instructions.
     pub(super) fn kernel_s(&self, records: &[&Summary], machine: &Machine) -> f64 {
         let summary = records[self.record];
         let all: u64 = summary.threads.iter().map(|thread| thread.instructions).sum();
@@ -87,12 +89,13 @@ impl ThreadCycles {
         machine.kernel_s(summary.system_calls, summary.new_pages) * part
     }
 
-    /// Returns its time with all memory near, in seconds.
+    /// Returns the thread's time with all memory near, including its time in the kernel, in seconds.
     pub(super) fn near_s(&self, records: &[&Summary], machine: &Machine) -> Estimate {
         self.user_s(machine).plus(self.kernel_s(records, machine))
     }
 
-    /// Returns its time at a point of the curves, in seconds: the errors of both parts, which are from the same windows, add up.
+    /// Returns the thread's time at a point of the curves, in seconds. The errors of its near time and its additional time add up linearly,
+    /// because both come from the same windows.
     pub(super) fn far_s(&self, records: &[&Summary], machine: &Machine, point: usize) -> Estimate {
         let extra = self.extra[point];
         let cycles = Estimate { value: self.near.value + extra.value, half: self.near.half + extra.half };
@@ -100,7 +103,7 @@ impl ThreadCycles {
     }
 }
 
-/// Returns the cycles per instruction with all memory near, and the further ones in each other lane.
+/// Returns the cycles per instruction with all memory near, and the additional ones in each other lane.
 fn estimates(windows: &[WindowCycles]) -> Result<(Estimate, Vec<Estimate>), EstimateError> {
     let sample = WindowSample::new(windows);
     let near = sample.cycles_per_instruction(NEAR)?.into();
@@ -109,8 +112,8 @@ fn estimates(windows: &[WindowCycles]) -> Result<(Estimate, Vec<Estimate>), Esti
     Ok((near, (NEAR + 1..lanes).map(extra).collect::<Result<_, _>>()?))
 }
 
-/// Returns the windows from which threads with few windows are estimated: those of all such threads, or of all threads if these
-/// are few, too.
+/// Returns the recorded windows from which threads with few windows are estimated: the windows of all such threads, or of all threads if
+/// those are too few.
 fn shared(threads: &[ThreadWindows]) -> Vec<WindowCycles> {
     let least = threads.iter().map(|thread| thread.period).min().unwrap_or(1);
     let of = |is_wanted: &dyn Fn(&ThreadWindows) -> bool| -> Vec<WindowCycles> {
@@ -121,8 +124,9 @@ fn shared(threads: &[ThreadWindows]) -> Vec<WindowCycles> {
     if few.len() >= OWN { few } else { of(&|_| true) }
 }
 
-/// Returns why nothing can be said of a run: a thread with few windows may wait for memory, unseen, for a large part of its
-/// time. Each of its loads from memory waits at most for the latency that far memory adds at the point `decisive`, in ns.
+/// Returns the reason to withhold all estimates of a run, if there is one: a thread with few recorded windows may wait for memory for a
+/// large part of its time without being noticed. Each of the thread's loads from memory waits for at most `added_ns`, the latency that far
+/// memory adds at the point `decisive` of the curves.
 pub(super) fn hidden(
     records: &[&Summary],
     threads: &[ThreadCycles],
@@ -186,18 +190,19 @@ mod tests {
 
     #[test]
     fn windows_of_several_threads_count_by_what_they_stand_for() {
-        // Seven windows each: of 100,000 instructions that take one cycle, and of 300,000 that take five.
+        // Seven windows each: one thread has windows of 100,000 instructions of one cycle, the other of 300,000 instructions of five
+        // cycles.
         let recorded = [windows(0, 100_000, 7, [1e3, 1e3]), windows(1, 300_000, 7, [5e3, 5e3])];
         let (near, _) = estimates(&shared(&recorded)).unwrap();
         assert_eq!(near.value, 4.0);
-        // A thread with many windows says nothing of short ones, if there are others.
+        // A thread with many windows is no estimate for threads with few, if there are enough windows of the latter.
         let recorded = [&recorded[..], &[windows(2, 100_000, 900, [2e4, 2e4])]].concat();
         assert_eq!(estimates(&shared(&recorded)).unwrap().0.value, 4.0);
         let recorded = [windows(0, 100_000, 3, [1e3, 1e3]), windows(1, 100_000, 9, [1e3, 1e3])];
         assert_eq!(shared(&recorded).len(), 12, "three are too few");
     }
 
-    /// The thread that hid: 2 million loads from memory, of which no window tells.
+    /// The thread that would go unnoticed: it makes 2 million loads from memory, but has no recorded window.
     #[test]
     fn a_thread_with_many_misses_and_few_windows_is_withheld() {
         let cycles = |thread, misses, windows| ThreadCycles {

@@ -1,7 +1,7 @@
 //! Cycles of the recorded windows: with all memory near, and at each point of each curve.
 //!
-//! The core runs 16 lanes at once. The first is near memory in each pass, the others are points: the curves take as many
-//! passes as they need, each on a thread of its own.
+//! The core model runs 16 lanes (memory configurations) at once. In each pass the first lane has only near memory, and the other lanes are
+//! points of the curves. The curves take as many passes as they need, each on a separate thread.
 
 use super::instrumented::Instrumented;
 use super::machine::Machine;
@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use unrack_lines::core::{CoreReplay, CycleAccount, LANES, NearPages, WindowCycles};
 use unrack_lines::summary::Summary;
 
-/// Lane of near memory.
+/// Index of the lane with near memory.
 pub(crate) const NEAR: usize = 0;
 
-/// Slowdowns of one placement, at several latencies.
+/// Placement and latencies of one curve of slowdowns.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Curve {
     /// Placement in words.
@@ -31,18 +31,18 @@ pub(crate) struct ThreadWindows {
     pub record: usize,
     /// Number of the thread in its process.
     pub thread: u32,
-    /// Instructions that a window stands for.
+    /// Number of instructions that a window represents.
     pub period: u64,
-    /// Cycles by lane: near memory, then the points of all curves in order.
+    /// Cycles by lane of the core model: first near memory, then the points of all curves in order.
     pub windows: Vec<WindowCycles>,
-    /// Account of the time with all memory near.
+    /// Cycle account of the time with all memory near.
     pub account: CycleAccount,
 }
 
-/// Runs all windows of a run in all lanes.
+/// Runs the core model on all recorded windows of a run, in all lanes.
 ///
 /// # Errors
-/// If a recording is damaged, or a latency out of range.
+/// If a recording is damaged, or a latency is out of range.
 pub(crate) fn run(
     run: &Instrumented,
     machine: &Machine,
@@ -70,14 +70,14 @@ pub(crate) fn run(
     Ok(threads)
 }
 
-/// Returns the mean number of threads of a process that run at once: its instructions over those of its longest thread.
+/// Returns the mean number of threads of a process that run at the same time: its instructions divided by those of its longest thread.
 pub(crate) fn at_once(summary: &Summary) -> f64 {
     let all: u64 = summary.threads.iter().map(|thread| thread.instructions).sum();
     let longest = summary.threads.iter().map(|thread| thread.instructions).max().unwrap_or(0);
     all as f64 / longest.max(1) as f64
 }
 
-/// Run of all windows in 16 lanes.
+/// One pass of the core model over all recorded windows, in 16 lanes.
 struct Pass<'a> {
     run: &'a Instrumented,
     machine: &'a Machine,
@@ -112,7 +112,7 @@ impl Pass<'_> {
         Ok(threads)
     }
 
-    /// Returns the core of one of `at_once` threads.
+    /// Returns the core model of one of `at_once` threads that run at the same time.
     fn core(&self, at_once: f64) -> Result<CoreReplay, Error> {
         let near = (NearPages::AllNear, self.machine.near_ns);
         let lane = |(pages, far_ns): &(NearPages, f64)| self.machine.lane(*pages, *far_ns, at_once);
@@ -122,8 +122,8 @@ impl Pass<'_> {
 }
 
 impl ThreadWindows {
-    /// Returns the windows, weighted for a sample of several threads of which the shortest period is `least`: a window of a
-    /// thread with twice that period counts twice.
+    /// Returns the recorded windows of a thread, weighted for a sample of several threads. The thread with the shortest period, `least`,
+    /// has weight 1; for example, a window of a thread with twice that period counts twice.
     pub(crate) fn weighted(&self, least: u64) -> impl Iterator<Item = WindowCycles> {
         let weight = self.period as f64 / least.max(1) as f64;
         self.windows.iter().map(move |window| WindowCycles {
@@ -133,7 +133,7 @@ impl ThreadWindows {
         })
     }
 
-    /// Appends the points of another pass over the same windows.
+    /// Appends the points that another pass computed for the same windows.
     fn append(&mut self, more: ThreadWindows) {
         debug_assert_eq!(
             (self.record, self.thread, self.windows.len()),

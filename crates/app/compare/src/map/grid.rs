@@ -1,4 +1,4 @@
-//! Slowdowns at any latency and bandwidth, from the measurements at one local share.
+//! Slowdowns at any latency and bandwidth, computed from the measurements at one local share.
 
 use crate::runs::conclusion::Conclusion;
 use crate::runs::task::PAGE;
@@ -19,8 +19,8 @@ impl Grid {
     /// Returns the slowdown in every cell.
     ///
     /// # Errors
-    /// The reason, if the slowdown at the longest latency and the slowest rate is too uncertain to be stated. A share
-    /// is drawn as a whole or not at all: half a picture would suggest that the other half is fine.
+    /// If the slowdown at the longest latency and the lowest rate is too uncertain to be stated. Then no cell of the share is drawn,
+    /// because half a picture would suggest that the other half is reliable.
     pub(super) fn slowdowns(
         &self,
         native_s: f64,
@@ -34,7 +34,7 @@ impl Grid {
         Ok(self.latencies.iter().map(row).unzip())
     }
 
-    /// Returns warnings to check before trusting the cells of one local share.
+    /// Returns the warnings that a reader must consider before relying on the cells of one local share.
     pub(super) fn doubts(&self, local: &MapLocal) -> Vec<Warning> {
         let (name, longest) = (&local.local, self.longest_ns());
         let injected = local.points.iter().map(|point| point.delay_ns).fold(0.0, f64::max);
@@ -50,7 +50,7 @@ impl Grid {
         beyond.into_iter().collect()
     }
 
-    /// Returns the longest delay of a cell, transmission included.
+    /// Returns the longest delay of a cell, including the transmission of the page.
     pub(super) fn longest_ns(&self) -> f64 {
         let cells = self.latencies.iter().flat_map(|latency| {
             self.bandwidths.iter().map(|rate| (*latency + rate.transmit(PAGE)).as_ns_f64())
@@ -59,8 +59,8 @@ impl Grid {
     }
 }
 
-/// Returns the slowdown of one cell and its interval: by the waits on the critical path, each as long as a single
-/// fetch, but at least the time in which all pages cross the link one after the other.
+/// Returns the slowdown of one cell and its interval. The slowdown follows from the waits on the critical path, each as long as a single
+/// fetch; it is at least the time in which all pages cross the link one after another.
 fn slowdown(native_s: f64, fit: &Fit, fetches: u64, latency: Time, rate: Rate) -> (f64, [f64; 2]) {
     let transmission = rate.transmit(PAGE);
     let by_waits = fit::slowdown(fit, (latency + transmission).as_ns_f64());
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn threads_that_wait_together_still_share_the_link() {
-        // Sixteen threads: a sixteenth of the fetches is on the critical path.
+        // With sixteen threads, a sixteenth of the fetches is on the critical path.
         let (cells, _) = grid().slowdowns(1.0, &sure(fit(10_000.0, 1.0, 0.1)), 160_000).unwrap();
         assert!((cells[0][0] - 160_000.0 * 32.768e-6).abs() < 1e-9, "{cells:?}");
         assert!((cells[0][1] - (1.0 + 0.01 * 1.32768)).abs() < 1e-9, "{cells:?}");

@@ -1,8 +1,8 @@
 //! Question of a map: one program's slowdown over latency, bandwidth and local share (DDC fig. 2 to 5).
 //!
 //! ```text
-//! native runs -> for each local share: a run without delay, runs at injected delays -> line
-//!                                                  line -> slowdown at every latency and bandwidth
+//! native runs -> for each local share: a run without delay, runs at injected delays -> fitted line
+//!                                           fitted line -> slowdown at every latency and bandwidth
 //! ```
 //! The runs are made like those of a comparison.
 
@@ -23,24 +23,24 @@ use unrack_paging::local_bytes;
 use unrack_record::{MapLocal, RunFolder, SlowdownMap, Warning};
 use unrack_units::{Bytes, Rate, Share, Time};
 
-/// How much slower a program is by latency, bandwidth and local share.
+/// Question how much slower a program is at each latency, bandwidth and local share.
 #[derive(Debug, Clone)]
 pub struct MapQuestion {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// Memory that stays local.
+    /// Amounts of memory that stay local, one panel of the map for each.
     pub locals: Vec<Share>,
-    /// Latencies of a fetch, beside the transmission of its page.
+    /// Latencies of a fetch, without the transmission of its page.
     pub latencies: Vec<Time>,
     /// Rates of the link to remote memory.
     pub bandwidths: Vec<Rate>,
     /// Rounds of runs, 1 to 100.
     pub repeat: u32,
-    /// Time for the whole answer; without one, only the planned runs are made.
+    /// Time budget of the whole answer. Without a budget, only the planned runs are made.
     pub budget: Option<Time>,
-    /// Run folder: created, or continued if it is of the same program.
+    /// Run folder. It is created, or continued if it belongs to the same program.
     pub out: PathBuf,
-    /// Whether a run in that folder is replaced, whatever it is of.
+    /// Whether an existing run in that folder is replaced, even if it belongs to another program.
     pub replace: bool,
 }
 
@@ -53,13 +53,13 @@ pub struct MapAnswer {
     pub report: PathBuf,
 }
 
-/// Axes of a map, unless others are asked for: local shares, latencies in nanoseconds, and rates in Gb/s.
+/// Default axes of a map: local shares, latencies in nanoseconds, and rates in Gb/s.
 const USUAL_LOCALS: [&str; 4] = ["10%", "25%", "50%", "75%"];
 const USUAL_LATENCIES_NS: [u64; 8] = [500, 1_000, 2_000, 3_000, 5_000, 10_000, 20_000, 50_000];
 const USUAL_GBPS: [u64; 5] = [10, 25, 40, 100, 200];
 
 impl MapQuestion {
-    /// Returns the question that `unrack map` asks of a command without options.
+    /// Returns the question with the default values of `unrack map`.
     pub fn of(command: Vec<OsString>) -> MapQuestion {
         MapQuestion {
             command,
@@ -80,7 +80,7 @@ impl MapQuestion {
     pub fn ask(&self, asking: Asking) -> Result<MapAnswer, Error> {
         check_repeat(self.repeat)?;
         let program = MeasuredProgram::prepare(&self.command, self.budget, asking)?;
-        // Other shares, latencies and bandwidths of the same command are drawn from the same runs.
+        // The run folder is independent of the axes, because a map of the same command with other axes is drawn from the same runs.
         let folder = folder_of(&*program.maker, "map", &self.out, self.replace)?;
         let steps = Steps::until(asking, program.budget.until());
         let found = self.measure(&*program.maker, &program.budget, &folder, &steps)?;
@@ -105,7 +105,7 @@ impl MapQuestion {
         let locals: Result<Vec<Bytes>, _> =
             self.locals.iter().map(|share| local_bytes(*share, survey.footprint())).collect();
         let locals = locals?;
-        // The most local memory first: its run is the shortest, and says best how long the next one takes.
+        // The run with the most local memory comes first: it is the shortest, and the best prediction of the time of the next run.
         let mut by_time = locals.clone();
         by_time.sort_unstable_by(|one, other| other.cmp(one));
         by_time.iter().try_for_each(|local| survey.undelayed(*local))?;
@@ -115,7 +115,7 @@ impl MapQuestion {
         Ok(self.conclude(&survey, &locals))
     }
 
-    /// Returns the axes, smallest first.
+    /// Returns the axes in ascending order.
     fn grid(&self) -> Grid {
         let mut grid = Grid { latencies: self.latencies.clone(), bandwidths: self.bandwidths.clone() };
         grid.latencies.sort();
@@ -132,7 +132,7 @@ impl MapQuestion {
         let cost = survey.kept.cost().filter(|(_, is_disturbed)| !is_disturbed);
         let mut warnings = survey.warnings();
         if let Some(rough) = locals.iter().find_map(|local| local.rough.clone()) {
-            // Disturbed runs are used: the one warning says it all.
+            // If disturbed runs are used, the warning `rough` replaces those about each disturbed run.
             warnings.retain(|warning| warning.key != DISTURBED);
             warnings.push(rough);
         }
@@ -154,7 +154,7 @@ impl MapQuestion {
     }
 }
 
-/// Returns one panel of the map.
+/// Returns the panel of the map for one local share.
 fn panel(survey: &Survey, grid: &Grid, share: Share, local: Bytes) -> MapLocal {
     let conclusion = survey.conclude(local);
     let fetches = survey.kept.get(undelayed(local)).map_or(0, |done| done.fetches);
@@ -178,7 +178,7 @@ fn panel(survey: &Survey, grid: &Grid, share: Share, local: Bytes) -> MapLocal {
     }
 }
 
-/// Warns of few fetches; `fetched` has the pages fetched at each local share.
+/// Returns a warning if there are few fetches. `fetched` has the number of fetched pages at each local share.
 fn few_fetches(fetched: &[u64]) -> Option<Warning> {
     let most = *fetched.iter().max()?;
     let text = format!("at most {most} fetches: this program hardly needs more than its local memory");

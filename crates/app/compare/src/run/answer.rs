@@ -5,38 +5,38 @@ use unrack_paging::{Calibration, Delay, LEFT_OUT, LocalMemory, NOT_AWAY, Tally};
 use unrack_record::{Machine, Started, Stated, Warning};
 use unrack_units::{Bytes, Rate, Share, Time};
 
-/// Result of a run, and the fields of its JSON.
+/// Result of a run. The fields are those of its JSON.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunAnswer {
     pub version: &'static str,
     pub command: Vec<String>,
-    /// Process from which memory was taken while it ran; below, the time until it was away.
+    /// Process from which memory was taken while it ran. `taken_s` is the time in seconds until that memory was remote.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub taken_s: Option<f64>,
-    /// `None`: the program goes on, or nobody knows.
+    /// Exit status; `None` if the program still runs or its status is unknown.
     pub exit_status: Option<u8>,
     /// Local memory as given: `25%` or `64MiB`.
     pub local: String,
     pub local_bytes: u64,
-    /// Footprint; unknown if no native run was needed.
+    /// Footprint; `None` if no native run was needed.
     pub footprint_bytes: Option<u64>,
-    /// Mean delay of a single fetch: latency and transmission.
+    /// Mean delay of a single fetch, including transmission.
     pub delay_ns: f64,
-    /// Latency; `None` if delays were drawn.
+    /// Latency; `None` if delays were drawn from a file.
     pub latency: Option<Time>,
     pub bandwidth: Rate,
-    /// Memory node, if pages came from one: its delays come on top of `delay_ns`.
+    /// Memory node, if pages came from one. Its own delays are added to `delay_ns`.
     pub remote: Option<String>,
     pub wall_s: f64,
     /// Time of the native run that measured the footprint; `None` if other work disturbed it.
     pub native_s: Option<f64>,
-    /// Run time to expect where a fetch takes `delay_ns` and nothing else, without the pager's own cost, and the times between
-    /// which it is. `None` where the memory node determines the delay, or if withheld.
+    /// Expected run time if each fetch takes exactly `delay_ns` and the pager itself takes no time. `expected_s_range` has its bounds.
+    /// `None` if the memory node determines the delay, or if the expected time is withheld.
     pub expected_s: Option<f64>,
     pub expected_s_range: Option<[f64; 2]>,
-    /// Reason why no run time to expect is given.
+    /// Reason why the expected run time is withheld.
     pub expected_withheld: Option<Warning>,
     #[serde(flatten)]
     pub memory: LocalMemory,
@@ -54,18 +54,18 @@ pub(super) struct Ran<'a> {
     pub pid: Option<u32>,
     pub taken_s: Option<f64>,
     pub exit_status: Option<u8>,
-    /// Local memory as it was asked for, and in bytes.
+    /// Local memory as requested, and in bytes.
     pub share: Share,
     pub local: Bytes,
     pub footprint_bytes: Option<u64>,
     pub delay: &'a Delay,
     /// Whether delays were drawn from a file.
     pub is_drawn: bool,
-    /// Memory node, in words.
+    /// Description of the memory node.
     pub remote: Option<String>,
     pub wall_s: f64,
     pub native_s: Option<f64>,
-    /// `None` where the memory node determines the delay.
+    /// Expected run time; `None` if the memory node determines the delay.
     pub expected: Option<Stated>,
     pub memory: LocalMemory,
     pub calibration: Calibration,
@@ -74,7 +74,7 @@ pub(super) struct Ran<'a> {
 }
 
 impl RunAnswer {
-    /// Returns the answer about what was run.
+    /// Creates the answer from the results of the run.
     pub(super) fn new(started: &Started, ran: Ran) -> RunAnswer {
         let known = ran.expected.as_ref().and_then(Stated::known);
         let mut answer = RunAnswer {
@@ -105,7 +105,7 @@ impl RunAnswer {
         answer
     }
 
-    /// Returns the note that nothing was remote, since the program needs so little.
+    /// Returns the note that no page was remote, because the program needs no more than its local memory.
     fn all_local(&self) -> Option<Warning> {
         let text = format!(
             "nothing was remote: {} of local memory is all that the program needs",
@@ -119,7 +119,7 @@ impl RunAnswer {
     }
 }
 
-/// Formats a size to four digits at most: an exact number of bytes is for programs.
+/// Formats a size with four digits at most, for people. Programs read the exact number of bytes.
 pub fn size_text(bytes: u64) -> String {
     match bytes {
         0..0x40_0000 => format!("{}KiB", bytes >> 10),

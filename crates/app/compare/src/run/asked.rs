@@ -1,4 +1,4 @@
-//! Delay and local memory of one run, as they are asked for.
+//! Requested delay and local memory of one run.
 
 use crate::error::Error;
 use std::path::PathBuf;
@@ -8,9 +8,9 @@ use unrack_units::{Bytes, Rate, Share, Time};
 /// Delay of a fetch.
 #[derive(Debug, Clone)]
 pub enum AskedDelay {
-    /// The same for each: the usual values, or with a memory node the real ones, unless they are given.
+    /// Constant delay of each fetch. A value that is not given has a default; if a memory node holds the pages, the default adds no delay.
     Constant { latency: Option<Time>, bandwidth: Option<Rate> },
-    /// Drawn from a file that a simulation wrote; the rate is that of the file, unless it is given.
+    /// Delays drawn from a file that a simulation wrote. If no bandwidth is given, the file determines it.
     Drawn { completions: PathBuf, bandwidth: Option<Rate> },
 }
 
@@ -18,7 +18,7 @@ const USUAL_LATENCY: Time = Time::from_us(3);
 const USUAL_BANDWIDTH: Rate = Rate::from_gbps(100);
 
 impl AskedDelay {
-    /// Returns the delay, of pages from a memory node or not.
+    /// Returns the delay. `is_from_node` is true if pages come from a memory node.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -36,13 +36,13 @@ impl AskedDelay {
         Ok(Delay::constant(given.unwrap_or(latency), bandwidth.unwrap_or(rate)))
     }
 
-    /// Returns whether it is drawn from a file.
+    /// Returns whether the delay is drawn from a file.
     pub(super) fn is_drawn(&self) -> bool {
         matches!(self, AskedDelay::Drawn { .. })
     }
 }
 
-/// Returns the local memory of one run: at least [`SMALLEST_LOCAL`], of however small a program it is a share.
+/// Returns the local memory of one run. For a share, it is at least [`SMALLEST_LOCAL`], however small the program is.
 ///
 /// # Errors
 /// If a size is too small.

@@ -1,4 +1,4 @@
-//! Question of a process that runs already: part of its memory is taken away for a while.
+//! Question about a process that already runs: part of its memory is made remote for a while.
 
 use super::answer::{Ran, RunAnswer, size_text};
 use super::asked::{AskedDelay, local_of};
@@ -10,19 +10,19 @@ use unrack_paging::{BorrowSetup, FaultMode, ProgramEnd, RunningProgram, borrow, 
 use unrack_record::Started;
 use unrack_units::Share;
 
-/// What comes of a process while part of its memory is remote.
+/// Question how a running process is affected while part of its memory is remote.
 #[derive(Debug, Clone)]
 pub struct BorrowQuestion {
     pub pid: u32,
-    /// Whether memory is also taken from the processes that it has started before.
+    /// Whether memory is also taken from the processes that this process has started.
     pub with_children: bool,
-    /// Memory that stays local, of what it has now.
+    /// Part of its present memory that stays local.
     pub local: Share,
     /// Delay of a fetch.
     pub delay: AskedDelay,
     /// Seed of drawn delays.
     pub seed: u64,
-    /// Time after which memory is given back; `None`: when a signal asks for it, or the process ends.
+    /// Time after which the memory is returned. `None`: it is returned when a signal requests it, or when the process ends.
     pub time: Option<Duration>,
 }
 
@@ -32,17 +32,17 @@ pub struct BorrowAnswer {
     pub run: RunAnswer,
     /// Name of the process, for messages.
     pub title: String,
-    /// Whether the process ended before all was given back.
+    /// Whether the process ended before all of its memory was returned.
     pub has_ended: bool,
-    /// End of the process, if it came and can be known.
+    /// How the process ended, if it has ended and its status is known.
     pub end: Option<ProgramEnd>,
 }
 
 impl BorrowQuestion {
-    /// Takes memory away, waits, and gives it back.
+    /// Makes part of the process's memory remote, waits, and returns the memory.
     ///
     /// # Errors
-    /// If that cannot be done with this process, which is then as it was, or its pager failed.
+    /// If this is impossible with this process, which then stays unchanged, or if its pager failed.
     pub fn ask(&self, asking: Asking) -> Result<BorrowAnswer, Error> {
         let started = Started::now(build());
         let program = RunningProgram::find(self.pid)?;

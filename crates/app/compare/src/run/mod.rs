@@ -1,4 +1,4 @@
-//! One run of a program with part of its memory remote, or of a process that is there already.
+//! One run of a program with part of its memory remote, or the same for a process that already runs.
 
 pub(crate) mod answer;
 pub(crate) mod asked;

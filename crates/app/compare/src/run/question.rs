@@ -15,37 +15,37 @@ use unrack_paging::{
 use unrack_record::{Started, Stated, Warning};
 use unrack_units::{Bytes, Share};
 
-/// How long a program takes with part of its memory remote: it runs once, with the input and output of this process.
+/// Question how long a program takes with part of its memory remote. The program runs once, with the input and output of this process.
 #[derive(Debug, Clone)]
 pub struct RunQuestion {
     /// The program and its arguments.
     pub command: Vec<OsString>,
     /// Memory that stays local.
     pub local: Share,
-    /// Footprint of which a share is, instead of measuring it by a native run.
+    /// Footprint to which a share of local memory refers. `None`: a native run measures it.
     pub footprint: Option<Bytes>,
-    /// Whether a remembered footprint is used.
+    /// Whether a footprint that was measured before is used.
     pub remembers: bool,
     /// Delay of a fetch.
     pub delay: AskedDelay,
     /// Seed of drawn delays.
     pub seed: u64,
-    /// Place where faults are handled.
+    /// Place where page faults are handled.
     pub mode: FaultMode,
     /// Memory node that holds remote pages, with its keys.
     pub remote: Option<MemoryNode>,
-    /// Wait for a page of the node after which a thread is reported.
+    /// Time after which a thread that waits for a page from the memory node is reported.
     pub page_timeout: Duration,
-    /// File for every page transfer.
+    /// File to which every page transfer is written.
     pub capture: Option<PathBuf>,
-    /// Most pages that are fetched ahead.
+    /// Maximum number of pages that are fetched ahead.
     pub read_ahead: u32,
-    /// Time that processes which the program leaves behind may go on.
+    /// Time for which processes that outlive the program may continue to run.
     pub grace: Option<Duration>,
 }
 
 impl RunQuestion {
-    /// Runs the program, in the seat that was taken for it, if there is one.
+    /// Runs the program, in `seat` if one was reserved for it.
     ///
     /// # Errors
     /// If the question cannot be answered on this machine, or a run fails.
@@ -81,7 +81,8 @@ impl RunQuestion {
         Ok(RunAnswer::new(&started, ran))
     }
 
-    /// Determines the footprint, which only a share needs. A native run for it must not consume the program's input.
+    /// Measures the footprint, if it is not given and local memory is a share of it. A native run that measures the footprint must not
+    /// consume the program's input.
     fn weigh(&self, job: &mut CheckedProgram) -> Result<Option<Weighing>, Error> {
         if matches!(self.local, Share::Size(_)) || self.footprint.is_some() {
             return Ok(None);
@@ -95,7 +96,7 @@ impl RunQuestion {
         Ok(Some(weighing))
     }
 
-    /// Returns what came of the run.
+    /// Collects the results of the run.
     fn ran<'a>(
         &self,
         job: &CheckedProgram,
@@ -134,14 +135,14 @@ impl RunQuestion {
     }
 }
 
-/// Returns the warning that a run time to expect is withheld because of other work.
+/// Returns the warning that the expected run time is withheld because of other work.
 fn disturbed(what: &str) -> Warning {
     let advice = "stop other work on this machine, or keep it from the cores of this command (taskset), and run it again with \
                   --no-cache";
     Warning::new("disturbed", format!("{what}: {advice}"))
 }
 
-/// Returns what a run took.
+/// Returns the times of a run.
 fn one_run(setup: &RunSetup, report: &RunReport) -> OneRun {
     OneRun {
         wall_s: report.wall_s,

@@ -1,7 +1,7 @@
-//! Runs made by the command `unrack`, for a process that must not make them itself.
+//! Runs that a child process, the command `unrack`, makes for a process that must not make them itself.
 //!
-//! A run claims signals, the orphans of all descendants, and the processor time of all children, so it needs a process of its
-//! own. The command also has a guard: nothing of a run outlives it, however this process ends.
+//! A run takes over signals, the orphans of all descendants, and the processor time of all children, so it needs a separate process. The
+//! command also has a guard, which ends all processes of a run when the command ends, however this process ends.
 
 use super::maker::{Made, MeasuredCost, RunMaker, RunOrder};
 use super::wire::{PreparedProgram, Reply, Request, left_s};
@@ -19,15 +19,15 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Hidden verb of `unrack` that makes runs: its standard output is a socket.
+/// Hidden subcommand of `unrack` that makes runs; its standard output is a socket.
 pub const RUNS_VERB: &str = "__runs";
-/// Variable by which a program asks that the command ends with it; its value is the program's process number. Processes that
-/// inherit the variable have another parent, and ignore it.
+/// Environment variable that makes the command end when the program that started it ends. Its value is the process number of that program.
+/// A process that merely inherits the variable has a different parent, so it ignores the variable.
 pub const PARENT_VARIABLE: &str = "UNRACK_PARENT";
 
-/// Interval between looks whether the question was canceled.
+/// Interval at which a waiting question checks whether it was canceled.
 const LOOK: Duration = Duration::from_millis(50);
-/// Time that the command has to end its run after SIGINT.
+/// Time that the command has to end its run after it received SIGINT.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Command that makes the runs of a program.
@@ -37,17 +37,17 @@ pub(crate) struct RunsApart<'a> {
     program: PreparedProgram,
 }
 
-/// The command, and this side of its socket.
+/// The running command, and this process's end of its socket.
 struct Running {
     child: Child,
     stream: UnixStream,
 }
 
 impl<'a> RunsApart<'a> {
-    /// Starts the command, and has it prepare a program. The standard input of this process is that of the program.
+    /// Starts the command, which then prepares a program. The program reads the standard input of this process.
     ///
     /// # Errors
-    /// If the command cannot be started, or the program not be found or run.
+    /// If the command cannot be started, or the program cannot be found or run.
     pub(crate) fn start(
         path: &Path,
         program: &[OsString],
@@ -112,7 +112,8 @@ impl Running {
         let mut command = Command::new(path);
         command.arg(RUNS_VERB).stdout(Stdio::from(OwnedFd::from(theirs)));
         command.env(PARENT_VARIABLE, std::process::id().to_string());
-        // The kernel takes the end of the thread that starts it for the end of its parent: that one waits for the answer.
+        // To the kernel, the parent of the command ends when the thread that started the command ends. That is no problem here, because
+        // this thread waits for the answer.
         let child = command.spawn().map_err(|why| {
             let path = path.display();
             Error::Lacking(format!("cannot start {path}: {why}: set UNRACK to the path of the command"))
@@ -120,11 +121,11 @@ impl Running {
         Ok(Running { child, stream })
     }
 
-    /// Asks the command, and waits for its reply. If the question is canceled, the run under way is ended.
+    /// Sends a request to the command, and waits for its reply. If the question is canceled, the current run is ended.
     fn ask(&mut self, request: &Request, asking: Asking) -> Result<Reply, Error> {
         let mut text = serde_json::to_vec(request).map_err(failed)?;
         text.push(b'\n');
-        // A command that has ended is found by its missing reply.
+        // If the command has ended, it sends no reply, which is noticed below.
         let _ = self.stream.write_all(&text);
         let mut line = Vec::new();
         while line.last() != Some(&b'\n') {
@@ -146,7 +147,7 @@ impl Running {
         }
     }
 
-    /// Ends the command, and waits for its end.
+    /// Ends the command with `signal` if it has not ended yet, and waits for its end.
     fn end(&mut self, signal: Option<Signal>) -> Option<ExitStatus> {
         let _ = self.stream.shutdown(Shutdown::Both);
         if let Some(status) = self.child.try_wait().ok().flatten() {
@@ -174,7 +175,7 @@ impl Drop for Running {
     }
 }
 
-/// Returns the error of a command that ended without a reply. It has said why on standard error.
+/// Returns the error for a command that ended without a reply. The command has written the reason to standard error.
 fn gone(status: Option<ExitStatus>) -> Error {
     let status = status.map_or("an unknown status".into(), |status| status.to_string());
     failed(format!("the command that makes the runs ended too early, with {status}"))

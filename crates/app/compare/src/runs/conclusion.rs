@@ -1,4 +1,4 @@
-//! Conclusions from the runs at one local share: a line, or why there is none.
+//! Conclusion from the runs at one local share: a fitted line of run time over delay, or the reason why there is none.
 
 use super::survey::Survey;
 use super::task::{DISTURBED, Done, Task, with_median};
@@ -9,14 +9,14 @@ use unrack_units::Bytes;
 pub(crate) struct Conclusion {
     pub points: Vec<InjectionPoint>,
     pub fit: Option<Fit>,
-    /// Reason why nothing can be concluded.
+    /// Reason why no conclusion is possible.
     pub withheld: Option<Warning>,
-    /// Reason why what is concluded is rough, if it is: the line is through disturbed runs, too.
+    /// Reason why the conclusion is only rough, if it is: the line was fitted to disturbed runs, too.
     pub rough: Option<Warning>,
 }
 
 impl Conclusion {
-    /// Returns the line, if conclusions can be drawn from it.
+    /// Returns the fitted line of run time over delay, if conclusions can be drawn from it.
     pub(crate) fn line(&self) -> Result<&Fit, &Warning> {
         match (&self.fit, &self.withheld) {
             (_, Some(why)) => Err(why),
@@ -28,10 +28,11 @@ impl Conclusion {
         Conclusion { points, fit: None, withheld: Some(why), rough: None }
     }
 
-    /// Returns the slowdown at a delay of one fetch, in ns; a rough one, whose interval is wide already, in any case.
+    /// Returns the slowdown if each fetch is delayed by `delay_ns`. A rough slowdown is always returned, because its interval is already
+    /// wide.
     ///
     /// # Errors
-    /// The reason, if it is withheld.
+    /// If the slowdown is withheld: the reason.
     pub(crate) fn slowdown(&self, delay_ns: f64) -> Result<fit::Estimate, Warning> {
         let line = self.line().map_err(Clone::clone)?;
         match self.rough {
@@ -42,12 +43,12 @@ impl Conclusion {
 }
 
 impl Survey<'_> {
-    /// Returns the undisturbed native runs, of which the median counts. They scatter to both sides by what the program
-    /// does differently each time. The shortest would be its luckiest, and the runs with remote memory are no luckier
-    /// than others.
+    /// Returns the undisturbed native runs, of which the median is used. Native run times scatter in both directions, because the program
+    /// does not do exactly the same each time. The minimum would be the luckiest run, whereas the runs with remote memory are only as lucky
+    /// as the average.
     ///
     /// # Errors
-    /// The reason, if there are too few.
+    /// If there are too few of them: the reason.
     pub(crate) fn native(&self) -> Result<Runs, Warning> {
         let runs = self.kept.undisturbed(|task| matches!(task, Task::Native { .. }));
         match runs.len() < quality::FEWEST_NATIVE {
@@ -56,22 +57,23 @@ impl Survey<'_> {
         }
     }
 
-    /// Returns all native runs, also disturbed ones, if there are enough of them.
+    /// Returns all native runs, including disturbed ones, if there are enough of them.
     fn rough_native(&self) -> Option<Runs> {
         let runs = self.kept.all(|task| matches!(task, Task::Native { .. }));
         let is_enough = runs.len() >= quality::FEWEST_NATIVE;
         is_enough.then(|| with_median(runs.iter().map(|done| done.wall_s).collect()))
     }
 
-    /// Returns the undisturbed native runs, or all where other work disturbed too many.
+    /// Returns the undisturbed native runs, or all native runs if other work disturbed too many of them.
     ///
     /// # Errors
-    /// The reason, if even these are too few.
+    /// If even all native runs are too few: the reason.
     pub(crate) fn any_native(&self) -> Result<Runs, Warning> {
         self.native().or_else(|why| self.rough_native().filter(|_| why.key == DISTURBED).ok_or(why))
     }
 
-    /// Concludes from the runs with `local` memory: from undisturbed ones, or where these are too few from all, roughly.
+    /// Draws the conclusion from the runs with `local` memory. It uses the undisturbed runs. If these are too few, it uses all runs, and
+    /// the conclusion is rough.
     pub(crate) fn conclude(&self, local: Bytes) -> Conclusion {
         let runs = self.delayed(local, Whose::Undisturbed);
         let points = self.points(runs.clone());
@@ -91,8 +93,8 @@ impl Survey<'_> {
         }
     }
 
-    /// Concludes from all runs, also disturbed ones: the interval is wider by what other work may have added to them. `None` if even
-    /// they are too few.
+    /// Draws the conclusion from all runs, including disturbed ones. The interval is widened by the time that other work may have added.
+    /// `None` if even all runs are too few.
     fn roughly(&self, local: Bytes) -> Option<Conclusion> {
         let runs = self.delayed(local, Whose::All);
         let points = self.points(runs.clone());
@@ -114,7 +116,7 @@ impl Survey<'_> {
         Some(Conclusion { points, fit: Some(fit), withheld, rough })
     }
 
-    /// Returns why runs with `local` memory cannot be believed: some had more than that.
+    /// Returns the reason why the runs with `local` memory cannot be used, if some of them had more memory local than that.
     fn not_away(&self, local: Bytes) -> Option<Warning> {
         let is_one = |task| matches!(task, Task::Remote { local_bytes, .. } if local_bytes == local.get());
         let runs = self.kept.all(is_one);
@@ -139,7 +141,7 @@ impl Survey<'_> {
         }
     }
 
-    /// Returns the runs at each delay, smallest first.
+    /// Returns the runs grouped by delay, smallest delay first.
     fn points(&self, mut runs: Vec<(f64, Done)>) -> Vec<InjectionPoint> {
         runs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.wall_s.total_cmp(&b.1.wall_s)));
         let groups = runs.chunk_by(|a, b| a.0 == b.0);
@@ -155,7 +157,7 @@ impl Survey<'_> {
         groups.map(point).collect()
     }
 
-    /// Returns runs with delays, which are in ns.
+    /// Returns the runs with injected delays, together with their delays in ns.
     fn delayed(&self, local: Bytes, whose: Whose) -> Vec<(f64, Done)> {
         let is_wanted = |task| {
             matches!(task, Task::Remote { local_bytes, delay_ns, .. }
@@ -169,24 +171,25 @@ impl Survey<'_> {
     }
 }
 
-/// Runs that are concluded from.
+/// Runs from which a conclusion is drawn.
 #[derive(Clone, Copy)]
 enum Whose {
     Undisturbed,
     All,
 }
 
-/// Returns why nothing may be concluded from a line through runs, if so.
+/// Returns the reason why no conclusion may be drawn from the line fitted to the runs, if there is one.
 fn refusal(fit: &Fit, native_s: f64, runs: &[(f64, Done)]) -> Option<Warning> {
     let (overhead_s, delay_s) = beside_the_waits(runs, fit.waits);
     quality::refusal(fit, native_s, overhead_s, delay_s)
 }
 
-/// Returns what the pager takes beside the waits, of which the line has so many, and the delay, in seconds: means of the runs.
+/// Returns two means over the runs, in seconds: the time that the pager takes in addition to the injected delays, and the delay of a fetch.
+/// `waits` is the number of waits on the critical path, by the fitted line.
 fn beside_the_waits(runs: &[(f64, Done)], waits: f64) -> (f64, f64) {
     let mean = |of: &dyn Fn(&(f64, Done)) -> f64| runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64;
     let lost_s = mean(&|(_, done)| done.overhead_s + done.late_s);
-    // What overlaps as the fetches do counts once.
+    // The overhead of fetches that overlap counts once.
     let overlap = if waits > 0.0 { mean(&|(_, done)| done.fetches as f64) / waits } else { 1.0 };
     (lost_s / overlap.max(1.0), mean(&|(delay_ns, _)| delay_ns / 1e9))
 }

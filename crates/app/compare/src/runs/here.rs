@@ -23,7 +23,7 @@ impl OwnRuns {
     /// Finds the program, and makes the input of this process readable for every run.
     ///
     /// # Errors
-    /// If the program cannot be found or run, or its input not be kept.
+    /// If the program cannot be found or run, or its input cannot be stored.
     pub(crate) fn prepare(command: &[OsString]) -> Result<OwnRuns, Error> {
         let mut job = CheckedProgram::prepare(command)?;
         job.input = Input::repeatable()?;

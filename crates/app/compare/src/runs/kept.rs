@@ -1,4 +1,4 @@
-//! Measurements. A map keeps them in its run folder as they are made, so that an interrupted map can be continued.
+//! Stored measurements. A map stores each run in its run folder, so that an interrupted map can be continued.
 
 use super::task::{Done, PagerCost, Task};
 use crate::error::Error;
@@ -10,9 +10,9 @@ use unrack_units::Bytes;
 
 const NAME: &str = "measured.json";
 
-/// Runs of one command so far.
+/// Store of the runs of one command.
 pub(crate) struct Kept<'a> {
-    /// Run folder; `None` if runs are kept in memory only.
+    /// Run folder; `None` if runs are stored in memory only.
     folder: Option<&'a RunFolder>,
     runs: RefCell<Measurements>,
 }
@@ -21,17 +21,17 @@ pub(crate) struct Kept<'a> {
 struct Measurements {
     of: Identity,
     calibration: Option<KeptCalibration>,
-    /// The program's footprint, by which shares became sizes.
+    /// The program's footprint, from which shares of local memory were computed.
     footprint_bytes: Option<u64>,
     delays: Vec<Delays>,
     /// Runs in the order in which they were made.
     runs: Vec<Run>,
 }
 
-/// Values that have to be equal for kept runs to be reused.
+/// Values that must be equal for stored runs to be reused.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Identity {
-    /// Hash of the sources of this command: another pager or fit measures something else.
+    /// Hash of the sources of this command, because a different pager or fit gives different measurements.
     pub sources: String,
     pub program: String,
     pub seed: u64,
@@ -56,17 +56,18 @@ struct Delays {
 struct Run {
     task: Task,
     done: Done,
-    /// True if other work disturbed the run: its time is not used.
+    /// True if other work disturbed the run, so that its time is not used.
     is_disturbed: bool,
 }
 
 impl<'a> Kept<'a> {
-    /// Returns an empty store that keeps nothing beyond this command.
+    /// Returns an empty store that is lost when this command ends.
     pub(crate) fn in_memory() -> Kept<'a> {
         Kept { folder: None, runs: RefCell::default() }
     }
 
-    /// Opens the undisturbed runs of this command in the folder; none if the folder has those of another command.
+    /// Opens the store of the run folder, with its undisturbed runs. It is empty if the stored runs belong to another command, or if the
+    /// input is not repeatable.
     pub(crate) fn open(folder: &'a RunFolder, of: Identity, is_repeatable: bool, steps: &Steps) -> Kept<'a> {
         let found: Option<Measurements> = read_json(folder.path(NAME)).ok();
         let nothing = Measurements { of: of.clone(), ..Measurements::default() };
@@ -84,20 +85,20 @@ impl<'a> Kept<'a> {
         Kept { folder: Some(folder), runs: RefCell::new(runs) }
     }
 
-    /// Returns the pager's cost, and true if its measurement was disturbed.
+    /// Returns the pager's cost, and whether its measurement was disturbed.
     pub(crate) fn cost(&self) -> Option<(PagerCost, bool)> {
         let KeptCalibration { floor_ns, unseen_ns, is_disturbed } = self.runs.borrow().calibration?;
         Some((PagerCost { floor_ns, unseen_ns }, is_disturbed))
     }
 
-    /// Keeps the pager's cost.
+    /// Stores the pager's cost.
     pub(crate) fn keep_cost(&self, cost: PagerCost, is_disturbed: bool) -> Result<(), Error> {
         let PagerCost { floor_ns, unseen_ns } = cost;
         self.keep(|runs| runs.calibration = Some(KeptCalibration { floor_ns, unseen_ns, is_disturbed }))
     }
 
-    /// Returns the program's footprint: the kept one if there is any, otherwise the largest of the native runs so far.
-    /// It stays, so that shares are the same sizes when runs are made again.
+    /// Returns the program's footprint: the stored one if there is one, otherwise the largest of the native runs so far. The first result
+    /// is stored, so that shares have the same sizes when runs are repeated.
     pub(crate) fn footprint_bytes(&self) -> u64 {
         let mut runs = self.runs.borrow_mut();
         if let Some(kept) = runs.footprint_bytes {
@@ -105,12 +106,12 @@ impl<'a> Kept<'a> {
         }
         let native = runs.runs.iter().filter(|run| matches!(run.task, Task::Native { .. }));
         let largest = native.map(|run| run.done.footprint_bytes).max();
-        // Written with the next run.
+        // The next run that is stored writes this value to the file, too.
         runs.footprint_bytes = largest;
         largest.unwrap_or(0)
     }
 
-    /// Returns the delays for `local` memory: the kept ones if there are any, otherwise those that `choose` returns.
+    /// Returns the delays for `local` memory: the stored ones if there are any, otherwise those that `choose` returns.
     pub(crate) fn delays_ns(
         &self,
         local: Bytes,
@@ -125,7 +126,7 @@ impl<'a> Kept<'a> {
         Ok(delays_ns)
     }
 
-    /// Keeps a run, which replaces an earlier one of the same task.
+    /// Stores a run, which replaces an earlier one of the same task.
     pub(crate) fn put(&self, task: Task, done: Done, is_disturbed: bool) -> Result<(), Error> {
         self.keep(|runs| {
             runs.runs.retain(|run| run.task != task);
@@ -133,12 +134,12 @@ impl<'a> Kept<'a> {
         })
     }
 
-    /// Returns true if there is an undisturbed run.
+    /// Returns whether there is an undisturbed run of this task.
     pub(crate) fn has(&self, task: Task) -> bool {
         self.runs.borrow().runs.iter().any(|run| run.task == task && !run.is_disturbed)
     }
 
-    /// Returns a run, disturbed if there is no other.
+    /// Returns the run of this task, even if it is disturbed.
     pub(crate) fn get(&self, task: Task) -> Option<Done> {
         self.runs.borrow().runs.iter().find(|run| run.task == task).map(|run| run.done)
     }
@@ -148,7 +149,7 @@ impl<'a> Kept<'a> {
         self.wanted(|run| !run.is_disturbed && is_wanted(run.task))
     }
 
-    /// Returns all runs with their tasks, also disturbed ones, in the order in which they were made.
+    /// Returns all runs with their tasks, including disturbed ones, in the order in which they were made.
     pub(crate) fn with_disturbed(&self, is_wanted: impl Fn(Task) -> bool) -> Vec<(Task, Done)> {
         self.wanted(|run| is_wanted(run.task))
     }
@@ -158,7 +159,7 @@ impl<'a> Kept<'a> {
         runs.runs.iter().filter(|run| is_wanted(run)).map(|run| (run.task, run.done)).collect()
     }
 
-    /// Returns all runs, also disturbed ones.
+    /// Returns all runs, including disturbed ones.
     pub(crate) fn all(&self, is_wanted: impl Fn(Task) -> bool) -> Vec<Done> {
         self.with_disturbed(is_wanted).into_iter().map(|(_, done)| done).collect()
     }

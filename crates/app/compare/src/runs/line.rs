@@ -1,24 +1,24 @@
-//! Choice of the delays at which a program is run, and of their order.
+//! Choice and order of the delays that are injected into runs of a program.
 
 use super::task::Task;
 
-/// Number of injected delays, evenly spaced: two make a line, the third shows whether it is one, and the others where
-/// it bends.
+/// Number of injected delays, evenly spaced. Two delays define a line, the third shows whether run times lie on a line, and the others show
+/// where the line bends.
 pub(crate) const POINTS: usize = 5;
-/// Smallest delay, in multiples of the pager's cost: no fetch may take the pager longer than its delay. Of 58,000
-/// fetches at 1.25 none did; the rest is for less even machines.
+/// Smallest delay, in multiples of the pager's cost, so that no fetch takes the pager longer than its delay. Of 58,000 fetches at a factor
+/// of 1.25 none did; the rest is a margin for less even machines.
 const SMALLEST: f64 = 1.5;
-/// Lower bound of the largest delay, in the same multiples: the farther apart delays are, the surer the slope, and the
-/// longer the runs.
+/// Lower bound of the largest delay, in multiples of the pager's cost. The farther apart the delays are, the more certain is the slope, but
+/// the longer are the runs.
 pub(crate) const REACH: f64 = 4.0;
-/// Most time that injected waits may add to a run, in native run times.
+/// Maximum time that injected delays may add to a run, in native run times.
 const STRETCH: f64 = 2.0;
-/// Native runs that are made more at a time.
+/// Number of additional native runs that are made at a time.
 const MORE_NATIVE: u32 = 4;
 const LARGEST_DELAY_NS: f64 = 500_000.0;
 
-/// Returns the delays to inject, transmission included, in whole nanoseconds, smallest first, for a program that
-/// makes `fetches` fetches. The largest is `reach` times the pager's cost at least.
+/// Returns the delays to inject, including transmission, in whole nanoseconds, in ascending order, for a program with `fetches` fetches.
+/// The largest delay is at least `reach` times the pager's cost.
 pub(crate) fn delays_ns(native_s: f64, fetches: u64, floor_ns: f64, reach: f64) -> Vec<f64> {
     let affordable = STRETCH * native_s * 1e9 / fetches.max(1) as f64;
     let smallest = SMALLEST * floor_ns;
@@ -33,12 +33,12 @@ pub(crate) struct Delayed {
     pub delays_ns: Vec<f64>,
 }
 
-/// Returns the runs that follow the first native one and those without delay, in order.
+/// Returns the runs to be made, in order. The first native run and the runs without delay were made before.
 ///
-/// Whenever time runs out, the best possible line is there: the ends of all lines come first, then their middles. The
-/// machine gets slower and faster over minutes, so native runs are spread over the whole, and a repeated round goes
-/// from the largest delay to the smallest. A repeated round is of the two ends alone, which carry four fifths of the
-/// information on the slope. With two rounds, seven runs take about as long as three delays twice.
+/// The order gives the best possible fitted lines whenever the time runs out: the ends of all lines come first, then their middles. The
+/// speed of the machine varies over minutes, so native runs are spread over the whole measurement, and a repeated round starts with the
+/// largest delay and ends with the smallest. A repeated round consists of the two ends alone, because they carry four fifths of the
+/// information on the slope. With two rounds, the seven runs take about as long as three delays twice.
 pub(crate) fn plan(lines: &[Delayed], others: &[Task], rounds: u32) -> Vec<Task> {
     let native = |nth| vec![Task::Native { nth }];
     let first = [native(2), at(&[0, 4, 2], lines, 1), native(3), at(&[1, 3], lines, 1), others.to_vec()];
@@ -46,19 +46,19 @@ pub(crate) fn plan(lines: &[Delayed], others: &[Task], rounds: u32) -> Vec<Task>
     first.into_iter().chain(again).chain([native(planned_native(rounds))]).flatten().collect()
 }
 
-/// Returns the native runs of the `nth` time that more are made than planned, from 1: their scatter is in every answer, and they are
-/// the shortest runs there are.
+/// Returns the native runs of the `nth` additional set, counted from 1. Additional native runs are worthwhile because their scatter affects
+/// every answer, and because they are the shortest runs.
 pub(crate) fn more_native(rounds: u32, nth: u32) -> Vec<Task> {
     let before = planned_native(rounds) + (nth - 1) * MORE_NATIVE;
     (1..=MORE_NATIVE).map(|more| Task::Native { nth: before + more }).collect()
 }
 
-/// Returns the number of native runs that are planned.
+/// Returns the number of planned native runs.
 fn planned_native(rounds: u32) -> u32 {
     rounds + 3
 }
 
-/// Returns the `nth` runs at the ends of lines, the farther end `times` as far.
+/// Returns the `nth` runs at the smallest and the largest delay of each fitted line. The largest delay is multiplied by `times`.
 pub(crate) fn farther(lines: &[Delayed], nth: u32, times: f64) -> Vec<Task> {
     let far = |line: &Delayed| {
         let delay_ns = (line.delays_ns[POINTS - 1] * times).round();
@@ -69,7 +69,7 @@ pub(crate) fn farther(lines: &[Delayed], nth: u32, times: f64) -> Vec<Task> {
     tasks
 }
 
-/// Returns the nth run at some of the delays of each line.
+/// Returns the `nth` run at some of the delays of each fitted line.
 fn at(points: &[usize], lines: &[Delayed], nth: u32) -> Vec<Task> {
     let each = |n: &usize| {
         let n = *n;
@@ -113,7 +113,7 @@ mod tests {
             let tasks = plan(&[line(1), line(2)], &[other], rounds);
             assert!(tasks.iter().enumerate().all(|(n, task)| !tasks[..n].contains(task)), "{tasks:?}");
             let natives = tasks.iter().filter(|task| matches!(task, Task::Native { .. })).count() as u32;
-            // With the first one, which was made before.
+            // The first native run was made before the plan.
             assert_eq!(natives + 1, planned_native(rounds));
             let more: Vec<Task> = (1..=2).flat_map(|nth| more_native(rounds, nth)).collect();
             assert!(

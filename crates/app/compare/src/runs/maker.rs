@@ -10,28 +10,29 @@ use unrack_paging::Delay;
 use unrack_record::Warning;
 use unrack_units::{Rate, Time};
 
-/// Makes runs of one program, and looks at the machine where it makes them.
+/// Makes runs of one program, and observes the machine on which it makes them.
 pub(crate) trait RunMaker {
-    /// Returns the command, as a person reads it.
+    /// Returns the words of the command, for messages.
     fn words(&self) -> Vec<String>;
 
-    /// Returns what a measurement of this command visibly depends on, if that is known.
+    /// Returns a text by which a later command recognizes the same program; it changes if the program visibly changes. `None` if it cannot
+    /// be determined.
     fn identity(&self) -> Option<String>;
 
-    /// Returns whether a later command has the same input.
+    /// Returns whether a later command would read the same input.
     fn is_repeatable(&self) -> bool;
 
-    /// Returns the load of the machine while no run is made.
+    /// Returns the load of the machine while no run is in progress.
     fn look(&self) -> Result<Load, Error>;
 
-    /// Measures the pager's cost. `None` if it is not known at `until`.
+    /// Measures the pager's cost. `None` if the measurement has not ended at `until`.
     fn measure_cost(&self, until: Option<Instant>) -> Result<Option<MeasuredCost>, Error>;
 
-    /// Makes a run. `None` if it had not ended at `until`.
+    /// Makes a run. `None` if the run has not ended at `until`.
     fn make(&self, order: &RunOrder, until: Option<Instant>) -> Result<Option<Made>, Error>;
 }
 
-/// One run that is to be made.
+/// One run to be made.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct RunOrder {
     pub task: Task,
@@ -74,13 +75,13 @@ impl RunOrder {
         self.folder.join(REMOTE_OUTPUT)
     }
 
-    /// Returns a delay of `whole_ns` in all, transmission included.
+    /// Returns a delay of `whole_ns` in total, including transmission.
     pub(super) fn delay(&self, whole_ns: f64) -> Delay {
         delay(whole_ns, self.rate)
     }
 }
 
-/// Returns a delay of `whole_ns` in all, with the transmission of a page at a rate.
+/// Returns a delay of `whole_ns` in total, which includes the transmission of a page at this rate.
 pub(super) fn delay(whole_ns: f64, rate: Rate) -> Delay {
     let transmission = rate.transmit(PAGE);
     let whole = Time::from_secs_f64(whole_ns.max(0.0) / 1e9);

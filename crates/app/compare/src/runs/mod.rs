@@ -1,10 +1,10 @@
 //! Runs of one program, natively and with part of its memory remote.
 //!
 //! ```text
-//! survey: which runs, in which order -> runner -> maker: one run, and the machine beside it -> kept
+//! survey: which runs, in which order -> runner -> maker: one run, and the load meanwhile -> kept
 //!                                                                     kept -> conclusion: line, or why there is none
 //! ```
-//! Runs are made by this process (`here`), or by a command of its own (`apart`, which talks with `serve`).
+//! This process makes the runs itself (`here`), or a child process makes them (`apart`, which talks to `serve`).
 
 pub(crate) mod apart;
 pub(crate) mod conclusion;

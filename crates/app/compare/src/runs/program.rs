@@ -1,4 +1,4 @@
-//! The program of a question about pages, checked before anything is spent on it.
+//! The program of a question about pages, which is checked before any time is spent on it.
 
 use super::apart::RunsApart;
 use super::here::OwnRuns;
@@ -15,12 +15,12 @@ use unrack_build::build;
 use unrack_record::{Purpose, RunFolder, Started};
 use unrack_units::{Rate, Time};
 
-/// Seed of the pager's choices where a question has none.
+/// Seed of the pager's random choices, for questions without a seed.
 pub(crate) const SEED: u64 = 1;
-/// Link rate of runs whose injected delays need not include transmission: high enough that it takes no time.
+/// Link rate of runs whose injected delays need not include transmission. It is so high that transmission takes practically no time.
 pub(crate) const FREE_LINK: Rate = Rate::from_gbps(10_000);
 
-/// Program whose runs are to be made, and the time for them.
+/// A program to be run, and the time budget for its runs.
 pub(crate) struct MeasuredProgram<M> {
     pub budget: Budget,
     pub maker: M,
@@ -28,10 +28,10 @@ pub(crate) struct MeasuredProgram<M> {
 }
 
 impl<'a> MeasuredProgram<Box<dyn RunMaker + 'a>> {
-    /// Finds the program, whose runs are made where the caller says. The budget begins now.
+    /// Finds the program. The caller decides where its runs are made. The budget starts now.
     ///
     /// # Errors
-    /// If the program cannot be found or run, or its input not be kept.
+    /// If the program cannot be found or run, or its input cannot be stored.
     pub(crate) fn prepare(
         command: &[OsString],
         budget: Option<Time>,
@@ -47,10 +47,10 @@ impl<'a> MeasuredProgram<Box<dyn RunMaker + 'a>> {
 }
 
 impl MeasuredProgram<OwnRuns> {
-    /// Finds the program, whose runs this process makes. The budget begins now.
+    /// Finds the program, which this process runs itself. The budget starts now.
     ///
     /// # Errors
-    /// If the program cannot be found or run, or its input not be kept.
+    /// If the program cannot be found or run, or its input cannot be stored.
     pub(crate) fn here(
         command: &[OsString],
         budget: Option<Time>,
@@ -61,7 +61,8 @@ impl MeasuredProgram<OwnRuns> {
     }
 }
 
-/// Creates the run folder of a question that may ask for other shares and delays of the same runs.
+/// Creates the run folder of a question. The purpose of the folder has neither local shares nor delays, because questions with other shares
+/// and delays may continue the same runs.
 ///
 /// # Errors
 /// If another run is in the way, or the folder cannot be written.
@@ -76,18 +77,18 @@ pub(crate) fn folder_of(
     folder::create(out, &Purpose::new(verb, words.join(" "), question.to_string()), replace)
 }
 
-/// Opens the runs of this program that the folder has.
+/// Opens the stored runs of this program in the folder.
 pub(crate) fn kept_of<'a>(maker: &dyn RunMaker, folder: &'a RunFolder, steps: &Steps) -> Kept<'a> {
     let program = maker.identity().unwrap_or_default();
     let of = Identity { sources: build().sources, program, seed: SEED };
-    // Standard input may have other bytes next time.
+    // Runs are reused only if the input is repeatable: standard input may have different bytes next time.
     Kept::open(folder, of, maker.is_repeatable(), steps)
 }
 
-/// Fails if so many rounds are too few or too many.
+/// Checks the number of rounds.
 ///
 /// # Errors
-/// If they are: with their range.
+/// If `rounds` is too small or too large: the text states the range.
 pub(crate) fn check_repeat(rounds: u32) -> Result<(), Error> {
     match rounds {
         1..=100 => Ok(()),

@@ -1,4 +1,4 @@
-//! Runs of a measurement: their parameters, and their outputs compared.
+//! Parameters of the runs of a measurement, and the comparison of their outputs.
 
 use super::maker::{self, Made, RunMaker, RunOrder};
 use super::task::{Known, Task};
@@ -18,7 +18,7 @@ pub(crate) struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// Makes a run. `None` if it had not ended at `until`.
+    /// Makes a run. `None` if the run has not ended at `until`.
     pub(crate) fn make(
         &self,
         task: Task,
@@ -28,7 +28,7 @@ impl Runner<'_> {
         self.maker.make(&self.order(task, known), until)
     }
 
-    /// Returns a delay of `whole_ns` in all, transmission included.
+    /// Returns a delay of `whole_ns` in total, including transmission.
     pub(crate) fn delay(&self, whole_ns: f64) -> Delay {
         maker::delay(whole_ns, self.rate)
     }
@@ -37,7 +37,7 @@ impl Runner<'_> {
         RunOrder { task, known, folder: self.folder.path(""), rate: self.rate, seed: self.seed }
     }
 
-    /// Returns false if the last run with remote memory and the last native one wrote different output.
+    /// Returns false if the output of the last run with remote memory differs from that of the last native run.
     pub(super) fn same_output(&self) -> bool {
         let order = self.order(Task::Native { nth: 1 }, Known::default());
         match (std::fs::read(order.native_output()), std::fs::read(order.remote_output())) {

@@ -1,4 +1,4 @@
-//! Runs made for another process, which asks the question.
+//! Server that makes runs for another process, which asks the question.
 
 use super::here::OwnRuns;
 use super::maker::RunMaker;
@@ -7,10 +7,11 @@ use crate::error::{Error, failed};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 
-/// Makes the runs that the other side of a socket asks for, until it closes the socket or ends.
+/// Makes the runs that the peer of a socket requests, until the peer closes the socket or ends. A run that fails is reported to the peer as
+/// its reply.
 ///
 /// # Errors
-/// If the other side sends something else. Failed runs are answers.
+/// If the peer sends anything but a request.
 pub fn serve_runs(stream: UnixStream) -> Result<(), Error> {
     let mut maker = None;
     let lines = BufReader::new(stream.try_clone().map_err(failed)?).lines();

@@ -1,5 +1,5 @@
-//! Execution of a measurement's runs: within the budget, checked for other work on the machine, and repeated if that
-//! disturbed them.
+//! Execution of the runs of a measurement within the time budget. During each run the machine is checked for other work, and runs that
+//! other work disturbed are repeated.
 
 use super::conclusion::Conclusion;
 use super::kept::Kept;
@@ -40,22 +40,23 @@ pub(crate) struct Survey<'a> {
 #[derive(Default)]
 struct Log {
     runs: u32,
-    /// Runs whose time is not used.
+    /// Runs whose times are not used.
     disturbed: Vec<(Task, DisturbedRun)>,
     warnings: Vec<Warning>,
 }
 
-/// Predicted time of a run with remote memory and no delay, in native runs, until one has been made.
+/// Predicted time of a run with remote memory and no delay, in native run times. It is used until one such run has been made.
 const UNDELAYED: f64 = 2.0;
-/// Delay of more runs where the planned ones leave too wide an interval, in multiples of the largest.
+/// Delay of additional runs, as a multiple of the largest planned delay. Additional runs are made if the planned runs leave too wide an
+/// interval.
 const FARTHER: f64 = 3.0;
-/// Most rounds of such runs.
+/// Maximum number of rounds of additional runs.
 const MOST_MORE: u32 = 8;
-/// Most repetitions of disturbed runs, after everything else.
+/// Maximum number of repetitions of disturbed runs, after all other runs.
 const REPEATS: u32 = 2;
 
 impl<'a> Survey<'a> {
-    /// Observes the machine, runs the program once natively, and measures the pager.
+    /// Observes the machine, runs the program once natively, and measures the pager's cost.
     pub(crate) fn begin(
         runner: &'a Runner<'a>,
         kept: &'a Kept<'a>,
@@ -100,20 +101,19 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Does what [`Survey::undelayed`] does, and keeps every page transfer in `trace.parquet`.
+    /// Like [`Survey::undelayed`], and also records every page transfer in `trace.parquet`.
     pub(crate) fn capture(&self, local: Bytes) -> Result<(), Error> {
         self.captured_local.set(Some(local));
         self.undelayed(local)
     }
 
-    /// Runs the program with `local` memory and no delay: it shows fetches, and the cost of paging without
-    /// waits.
+    /// Runs the program with `local` memory and no delay. This run counts the fetches, and shows the cost of paging without waits.
     pub(crate) fn undelayed(&self, local: Bytes) -> Result<(), Error> {
         let task = undelayed(local);
         self.perform(task, self.predicted_s(task))
     }
 
-    /// Makes all runs with injected delays, the other native ones, and `others`; then repeats disturbed ones.
+    /// Makes all runs with injected delays, the remaining native runs, and runs without delay at `others`; then repeats the disturbed runs.
     pub(crate) fn inject(&self, locals: &[Bytes], others: &[Bytes]) -> Result<(), Error> {
         let lines: Result<Vec<_>, _> =
             locals.iter().filter_map(|local| self.delays(*local).transpose()).collect();
@@ -131,7 +131,8 @@ impl<'a> Survey<'a> {
         Ok(())
     }
 
-    /// Waits for other work to end as long as the budget then has time for these runs. Returns whether it has.
+    /// Waits for other work to end, at most as long as the budget still has time for these runs afterwards. Returns whether the other work
+    /// has ended.
     fn is_quiet_in_time_for(&self, tasks: &[Task]) -> Result<bool, Error> {
         let predicted = |task: &Task| self.steps.corrected(kind(*task), self.predicted_s(*task));
         let needed_s = tasks.iter().map(predicted).sum();
@@ -141,9 +142,9 @@ impl<'a> Survey<'a> {
         Ok(waited.is_quiet)
     }
 
-    /// Makes more runs where the slowdown at a delay is too uncertain to be stated, while the budget has time: native ones and, where
-    /// the number of waits in a run is uncertain, too, one at the smallest delay and one [`FARTHER`] than the largest, since the slope
-    /// is the surer the farther apart delays are. Without a budget, only what was planned is run.
+    /// Makes additional runs while the slowdown at a delay is too uncertain to be stated and the budget has time. These are native runs. If
+    /// the number of waits in a run is uncertain, too, they also include one run at the smallest delay and one at [`FARTHER`] times the
+    /// largest delay, because the slope is more certain the farther apart the delays are. Without a budget, only the planned runs are made.
     pub(crate) fn make_surer(&self, locals: &[Bytes], delay_ns: f64) -> Result<(), Error> {
         let has_time =
             |task: &Task| self.budget.allows(self.steps.corrected(kind(*task), self.predicted_s(*task)));
@@ -185,7 +186,7 @@ impl<'a> Survey<'a> {
         tasks.into_iter().try_for_each(|(task, predicted_s)| self.perform(task, predicted_s))
     }
 
-    /// Makes a run, unless it is kept or the budget has no time for it.
+    /// Makes a run, unless it is already stored or the budget has no time for it.
     fn perform(&self, task: Task, predicted_s: f64) -> Result<(), Error> {
         if self.kept.has(task) {
             return Ok(());
@@ -236,14 +237,14 @@ impl<'a> Survey<'a> {
         Bytes::new(self.kept.footprint_bytes())
     }
 
-    /// Returns the median native run time, of disturbed runs if there are no others: for plans, and for the pace of
-    /// replays.
+    /// Returns the median native run time, which is that of disturbed runs if there are no others. It is used for predictions, and as the
+    /// speed of replays.
     pub(crate) fn pace_s(&self) -> f64 {
         let all = || with_median(self.kept.all(is_native).iter().map(|done| done.wall_s).collect()).median_s;
         self.known().native_s.unwrap_or_else(all)
     }
 
-    /// Returns the predicted time of a run, without correction by others of its kind.
+    /// Returns the predicted time of a run, not corrected by the times of similar runs.
     fn predicted_s(&self, task: Task) -> f64 {
         let is_undelayed = |task| matches!(task, Task::Remote { delay_ns: 0.0, .. });
         match task {
@@ -274,7 +275,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Returns disturbed runs that no undisturbed one has replaced.
+    /// Returns disturbed runs that have not been replaced by an undisturbed one.
     fn all_disturbed(&self) -> Vec<Task> {
         let log = self.log.borrow();
         let mut tasks: Vec<Task> = Vec::new();
@@ -303,7 +304,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Returns warnings about all runs together.
+    /// Returns warnings about the runs as a whole.
     pub(crate) fn warnings(&self) -> Vec<Warning> {
         let log = self.log.borrow();
         let (disturbed, left_out) = (self.all_disturbed().len(), self.left_out.get());
@@ -324,7 +325,7 @@ impl<'a> Survey<'a> {
         warnings
     }
 
-    /// Returns the warning that too few runs are left to conclude from.
+    /// Returns the warning that there are too few usable runs for a conclusion.
     pub(crate) fn too_few(&self, what: &str, usable: usize, needed: usize) -> Warning {
         if self.all_disturbed().is_empty() {
             let budget = self.budget.text();
@@ -346,28 +347,29 @@ impl<'a> Survey<'a> {
     }
 }
 
-/// Runs that may let the slowdown be stated.
+/// Kind of additional runs that may make the slowdown certain enough to be stated.
 #[derive(Debug, PartialEq, Eq)]
 enum More {
     Native,
-    /// Native ones as well.
+    /// Delayed runs, in addition to native ones.
     Delayed,
 }
 
-/// Returns the runs that a conclusion lacks for the slowdown at a delay; `None` if it is sure, or more of the same would not help.
+/// Returns the kind of additional runs that may make the slowdown at a delay certain enough. `None` if the slowdown is already certain, or
+/// if additional runs would not help.
 fn more(conclusion: &Conclusion, delay_ns: f64) -> Option<More> {
     let fit = conclusion.fit.as_ref()?;
     match &conclusion.withheld {
         Some(why) => (why.key == quality::INTERCEPT).then_some(More::Delayed),
-        // Other work scatters them, and more runs beside it would not help.
+        // The runs of a rough conclusion scatter because of other work, so additional runs during that work would not help.
         None if conclusion.rough.is_some() || quality::slowdown(fit, delay_ns).is_ok() => None,
         None if quality::added_s(fit, delay_ns).is_ok() => Some(More::Native),
         None => Some(More::Delayed),
     }
 }
 
-/// Returns whether to repeat disturbed runs: if more than half of all were disturbed, the machine is busy throughout,
-/// and others would be too.
+/// Returns whether repeating disturbed runs is worthwhile. If more than half of all runs were disturbed, the machine is continuously busy,
+/// and the repetitions would be disturbed, too.
 fn is_worth_repeating(disturbed: usize, runs: usize) -> bool {
     2 * disturbed <= runs
 }

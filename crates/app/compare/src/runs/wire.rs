@@ -1,4 +1,4 @@
-//! Messages between a process that asks a question and the command that makes its runs: one JSON value a line.
+//! Messages between a process that asks a question and the command that makes its runs. Each message is one JSON value on one line.
 
 use super::maker::{Made, MeasuredCost, RunOrder};
 use crate::error::Error;
@@ -8,10 +8,10 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::{Duration, Instant};
 
-/// What the command is to do.
+/// Request to the command.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Request {
-    /// Prepare the program, whose words are bytes. This comes first, and once.
+    /// Prepares the program; each word of its command line is sent as bytes. This request comes first, and exactly once.
     Prepare {
         version: String,
         command: Vec<Vec<u8>>,
@@ -36,7 +36,7 @@ pub(super) enum Reply {
     Failed(Error),
 }
 
-/// Program as the command found it.
+/// Description of the program, as the command found it.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct PreparedProgram {
     pub words: Vec<String>,
@@ -57,12 +57,12 @@ pub(super) fn words(command: Vec<Vec<u8>>) -> Vec<OsString> {
     command.into_iter().map(OsString::from_vec).collect()
 }
 
-/// Returns the seconds until a moment.
+/// Returns the seconds until this time.
 pub(super) fn left_s(until: Option<Instant>) -> Option<f64> {
     until.map(|until| until.saturating_duration_since(Instant::now()).as_secs_f64())
 }
 
-/// Returns the moment in so many seconds.
+/// Returns the time that is `left_s` seconds from now.
 pub(super) fn until(left_s: Option<f64>) -> Option<Instant> {
     let left = Duration::try_from_secs_f64(left_s?).ok()?;
     Instant::now().checked_add(left)

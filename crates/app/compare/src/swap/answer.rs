@@ -1,4 +1,4 @@
-//! The answer: predicted beside measured.
+//! Answer of the check by the kernel's swap: the predicted and the measured run time.
 
 use super::cost::{FaultCost, Touches};
 use super::question::SwapQuestion;
@@ -9,7 +9,8 @@ use unrack_paging::quality;
 use unrack_record::{Disturbance, Fit, Machine, Runs, Warning};
 use unrack_units::Bytes;
 
-/// Part of a run under swap beyond which waits for files make it say nothing.
+/// Largest part of a run under swap that may be spent in waits for files. With a larger part, the run cannot be compared with the
+/// prediction.
 const THROTTLED: f64 = 0.05;
 
 /// Contents of `swap.json`.
@@ -22,18 +23,18 @@ pub struct SwapAnswer {
     pub footprint_bytes: u64,
     pub device: String,
     pub native: Option<Runs>,
-    /// Line through the runs at injected delays.
+    /// Line fitted to the runs at injected delays.
     pub fit: Option<Fit>,
-    /// Pages fetched by our pager with as much local memory, without delay.
+    /// Pages that Unrack's pager fetched with the same amount of local memory, without delay.
     pub fetches: u64,
     /// Runs under swap.
     pub swap: Option<Runs>,
     pub swapped: Swapped,
     pub cost: FaultCost,
     pub predicted: Option<Predicted>,
-    /// Predicted over measured run time, less 1.
+    /// Predicted run time divided by the measured one, minus 1.
     pub error: Option<f64>,
-    /// The same, had the kernel swapped as many pages in as our pager fetched.
+    /// Value that `error` would have if the kernel had swapped in as many pages as Unrack's pager fetched.
     pub error_at_equal_faults: Option<f64>,
     /// Reason why there is no error.
     pub withheld: Option<Warning>,
@@ -42,21 +43,21 @@ pub struct SwapAnswer {
     pub machine: Option<Machine>,
 }
 
-/// Counts of swapping, in the run of the middle time.
+/// Swap counts of the run with the median time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Swapped {
     pub pages_in: u64,
     pub pages_out: u64,
-    /// Pages that the kernel looked at to find those.
+    /// Pages that the kernel scanned to find the pages to swap out.
     pub pages_scanned: u64,
     pub peak_local_bytes: u64,
-    /// Page cache and kernel memory beside it.
+    /// Peak of page cache and kernel memory, which are not part of `peak_local_bytes`.
     pub peak_other_bytes: u64,
-    /// Memory by which the limit was raised, since the program could not go on.
+    /// Memory by which the limit was raised, because the program could not continue within it.
     pub relief_bytes: u64,
-    /// Time in seconds in which threads waited until changed pages of files were written.
+    /// Time for which threads waited until changed pages of files were written, in seconds.
     pub throttled_s: f64,
-    /// Uncompressed over compressed size of the pages, if the device compresses.
+    /// Compression ratio of the pages (uncompressed size over compressed size), if the device compresses.
     pub compression: Option<f64>,
 }
 
@@ -64,15 +65,16 @@ pub struct Swapped {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Predicted {
     pub run_s: f64,
-    /// Interval from those of the line and of the cost of a fault, and the native runs.
+    /// Interval of the run time. It combines the intervals of the fitted line and of the cost of a fault with the range of the native runs.
     pub run_ci95_s: [f64; 2],
-    /// Faults under way at the same time, on average: fetches over waits on the line.
+    /// Mean number of faults in flight at the same time: fetches divided by the waits of the fitted line.
     pub overlap: f64,
-    /// Cost of a fault there, in ns.
+    /// Cost of a fault at this overlap, in ns.
     pub fault_ns: f64,
-    /// Part of it in which threads wait for faults.
+    /// Part of `run_s` in which threads wait for faults.
     pub faults_s: f64,
-    /// Part of it in which pages leave for new ones, which a memory blade would take in the background.
+    /// Part of `run_s` in which pages are swapped out to make room for new pages. A memory blade would receive such pages in the
+    /// background.
     pub outs_s: f64,
 }
 
@@ -102,7 +104,7 @@ impl SwapAnswer {
             .ok()
             .and_then(|swap| throttled(&swapped, swap.median_s).or(not_away(&swapped, local)));
         let fetches = survey.kept.get(undelayed(local)).map_or(0, |done| done.fetches);
-        // A rough line is judged by nothing.
+        // A rough fitted line is too uncertain to judge a prediction.
         let line = conclusion.rough.as_ref().map_or_else(|| conclusion.line(), Err);
         let predicted = match (&native, line) {
             (Ok(native), Ok(fit)) => predict(fit, native, fetches, &swapped, &cost),
@@ -142,7 +144,7 @@ impl SwapAnswer {
     }
 }
 
-/// Returns the reason why a run under swap says nothing: the program mostly waited for its files.
+/// Returns the reason why a run under swap cannot be compared, if the program waited for its files for a large part of the time.
 fn throttled(swapped: &Swapped, run_s: f64) -> Option<Warning> {
     let text = format!(
         "in {:.2} s of {run_s:.2} s, the program waited until pages that it had changed of files were written, as this kernel \
@@ -152,7 +154,7 @@ fn throttled(swapped: &Swapped, run_s: f64) -> Option<Warning> {
     (swapped.throttled_s > THROTTLED * run_s).then(|| Warning::new("throttled", text))
 }
 
-/// Returns the reason why a run under swap says nothing: the program could not go on with so little.
+/// Returns the reason why a run under swap cannot be compared, if the program could not run with so little local memory.
 fn not_away(swapped: &Swapped, local: Bytes) -> Option<Warning> {
     let text = format!(
         "the kernel could not go on with so little: up to {} more than was asked for were local; ask for a larger --local",
@@ -161,7 +163,7 @@ fn not_away(swapped: &Swapped, local: Bytes) -> Option<Warning> {
     (swapped.relief_bytes > local.get() / 4).then(|| Warning::new("not-away", text))
 }
 
-/// Predicts the run time under swap of a program with so many `fetches`.
+/// Predicts the run time under swap of a program with this number of `fetches`.
 fn predict(
     fit: &Fit,
     native: &Runs,

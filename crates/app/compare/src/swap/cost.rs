@@ -1,4 +1,4 @@
-//! Cost of the kernel's faults, by the same touches for every program.
+//! Cost of the kernel's page faults under swap, measured with the same page touches for every program.
 
 use crate::error::Error;
 use crate::runs::survey::Survey;
@@ -15,12 +15,12 @@ use unrack_swap::touch::Touched;
 use unrack_swap::{KernelSwap, SwapDevice};
 use unrack_units::Bytes;
 
-/// Hidden verb of `unrack` that touches pages.
+/// Hidden subcommand of `unrack` that touches pages.
 pub const SWAP_TOUCH_VERB: &str = "__touch-swap";
-/// Memory that is touched, and the part of it that is local: most touches are faults then.
+/// Number of touched pages. `LOCAL` is the part of their memory that is local, so small that most touches are faults.
 const PAGES: usize = 32 << 10;
 const LOCAL: Bytes = Bytes::new((PAGES as u64 * unrack_basis::PAGE as u64) / 4);
-/// Less of it for disks, which take a hundred times as long.
+/// Number of touched pages if swap is on a disk, which takes a hundred times as long.
 const PAGES_ON_DISK: usize = 8 << 10;
 
 /// Cost of swapping.
@@ -28,30 +28,31 @@ const PAGES_ON_DISK: usize = 8 << 10;
 pub struct FaultCost {
     /// Cost for one thread.
     pub alone: Touches,
-    /// Cost for several threads at the same time; `None` if the program has one, or this machine one core.
+    /// Cost for several threads at the same time; `None` if the program has one thread, or this machine one core.
     pub together: Option<Touches>,
-    /// Uncompressed over compressed size of the touched pages, if the device compresses.
+    /// Compression ratio of the touched pages (uncompressed size over compressed size), if the device compresses.
     pub compression: Option<f64>,
 }
 
-/// Times of touches, in ns.
+/// Times of page touches, in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Touches {
     /// Threads that touched pages at the same time.
     pub threads: u64,
-    /// Time of a touch that swaps a page in, and another out for it.
+    /// Time of a touch that swaps one page in and another one out.
     pub fault_ns: f64,
-    /// Least and largest of it, by passes.
+    /// Minimum and maximum of `fault_ns` over the passes.
     pub range_ns: [f64; 2],
     /// Time that swapping out adds to the first touch of a page.
     pub out_ns: f64,
-    /// Pages that the kernel looked at for each that it swapped out.
+    /// Number of pages that the kernel scanned for each page that it swapped out.
     pub scanned_per_out: f64,
 }
 
 impl FaultCost {
-    /// Returns the cost where `overlap` faults are under way at the same time, on average: threads wait for each other's
-    /// locks, and all cores that run one must forget a page that leaves. Between the two that were measured it is a line.
+    /// Returns the cost of a fault if `overlap` faults are in flight at the same time, on average. The cost rises with the overlap because
+    /// threads wait for each other's locks, and because each core that runs one of the threads must drop its mapping of an evicted page.
+    /// Between the two measured overlaps the cost is interpolated linearly.
     pub(super) fn at(&self, overlap: f64) -> Touches {
         let (alone, Some(together)) = (self.alone, self.together) else { return self.alone };
         let most = together.threads as f64;
@@ -67,7 +68,8 @@ impl FaultCost {
     }
 }
 
-/// Measures the cost, with pages of the program: of one thread, and of as many as the program has, if more.
+/// Measures the cost of swapping pages that have contents of the program's pages. It is measured for one thread, and also for `threads`
+/// threads if the program has more than one.
 pub(super) fn measure(
     swap: &KernelSwap,
     device: &SwapDevice,
@@ -80,7 +82,7 @@ pub(super) fn measure(
     let local = Bytes::new(LOCAL.get() * pages as u64 / PAGES as u64);
     let executable = std::env::current_exe()
         .map_err(|why| Error::Failed(format!("cannot find this executable: {why}")))?;
-    // A program that ended at once had none to look at.
+    // A program that ended at once had no pages to sample.
     let contents = if contents.is_empty() { &[0; unrack_basis::PAGE] } else { contents };
     let file = without_name(survey.runner.folder, contents)
         .map_err(|why| Error::Failed(format!("cannot keep pages in the run folder: {why}")))?;
@@ -109,7 +111,8 @@ pub(super) fn measure(
     Ok(FaultCost { alone, together, compression })
 }
 
-/// Keeps pages in a file that only this process and its children can find: they may hold secrets of the program.
+/// Writes pages to a file without a name, which only this process and its children can open, because the pages may contain secrets of the
+/// program.
 fn without_name(folder: &RunFolder, contents: &[u8]) -> std::io::Result<File> {
     let path = folder.path("pages");
     let mut file =

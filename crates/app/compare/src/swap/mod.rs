@@ -1,4 +1,4 @@
-//! Check of a prediction by the kernel's own swap.
+//! Check of a predicted run time against a run under the kernel's swap.
 
 pub(crate) mod answer;
 pub(crate) mod cost;

@@ -1,10 +1,10 @@
-//! Question of the check by the kernel's own swap.
+//! Question that checks a predicted run time against runs under the kernel's swap.
 //!
 //! ```text
 //! runs at injected delays -> line --+
 //! touches under swap -> cost of a fault -> predicted run time <-> measured run time <- runs under swap
 //! ```
-//! The runs at injected delays are those of a comparison.
+//! The runs at injected delays are made like those of a comparison.
 
 use super::answer::SwapAnswer;
 use super::cost;
@@ -23,7 +23,7 @@ use unrack_record::RunFolder;
 use unrack_swap::{KernelSwap, SwapDevice, Undo};
 use unrack_units::{Bytes, Share, Time};
 
-/// How far the predicted run time is from the one that is measured under the kernel's swap.
+/// Question how far the predicted run time is from the run time that is measured under the kernel's swap.
 #[derive(Debug, Clone)]
 pub struct SwapQuestion {
     /// The program and its arguments.
@@ -32,23 +32,23 @@ pub struct SwapQuestion {
     pub local: Share,
     /// Device to swap to.
     pub device: SwapDevice,
-    /// Rounds of runs, 1 to 100: as many under swap, and one more.
+    /// Rounds of runs, 1 to 100. Under swap the program runs once more than that.
     pub repeat: u32,
-    /// Time for the whole answer; without one, only the planned runs are made.
+    /// Time budget of the whole answer. Without a budget, only the planned runs are made.
     pub budget: Option<Time>,
-    /// Run folder: created, or continued if it is of the same program.
+    /// Run folder. It is created, or continued if it belongs to the same program.
     pub out: PathBuf,
-    /// Whether a run in that folder is replaced, whatever it is of.
+    /// Whether an existing run in that folder is replaced, even if it belongs to another program.
     pub replace: bool,
 }
 
-/// Lower bound of the largest delay, in multiples of the pager's cost: twice that of a comparison, since the slope is to be judged
-/// here.
+/// Lower bound of the largest delay, in multiples of the pager's cost. It is twice that of a comparison, because the slope of the fitted
+/// line is what this question checks.
 const REACH: f64 = 8.0;
 
 impl SwapQuestion {
-    /// Runs the program natively, at injected delays and under swap, and writes the run folder. `undo` puts back what this
-    /// changes of the machine, also if this process is killed.
+    /// Runs the program natively, at injected delays and under swap, and writes the run folder. `undo` reverts the changes that this
+    /// function makes to the machine, even if this process is killed.
     ///
     /// # Errors
     /// If the question cannot be answered on this machine, a run fails, or the question is canceled.
@@ -74,7 +74,7 @@ impl SwapQuestion {
     ) -> Result<SwapAnswer, Error> {
         let kept = kept_of(&program.maker, folder, steps);
         let runner = Runner { maker: &program.maker, folder, rate: FREE_LINK, seed: SEED };
-        // What this machine lacks is said before anything runs for long.
+        // If the machine lacks something, that is reported before any long run.
         let swap = KernelSwap::open(&self.device, self.room(), undo)?;
         let mut survey = Survey::begin(&runner, &kept, &program.budget, steps, self.repeat)?;
         survey.reach = REACH;
@@ -82,7 +82,7 @@ impl SwapQuestion {
         survey.undelayed(local)?;
         survey.inject(&[local], &[])?;
         let under_swap = UnderSwap::measure(&swap, &survey, &program.maker.job, (local, self.repeat + 1))?;
-        // More threads than cores never run at the same time.
+        // More threads than cores cannot run at the same time.
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
         let threads = kept.get(undelayed(local)).map_or(1, |done| done.threads).clamp(1, cores);
         let cost = cost::measure(&swap, &self.device, &survey, &under_swap.pages, threads)?;
@@ -90,7 +90,7 @@ impl SwapQuestion {
         Ok(SwapAnswer::conclude(self, &survey, local, under_swap, cost))
     }
 
-    /// Returns the size of the device: the machine's memory, of which a disk may have less.
+    /// Returns the size of the swap device: the size of the machine's memory, or less on a disk, which may not have that much space.
     fn room(&self) -> Bytes {
         match self.device {
             SwapDevice::Zram => unrack_swap::memory_of_machine(),

@@ -10,18 +10,18 @@ use unrack_record::{Runs, Warning};
 use unrack_swap::{KernelSwap, SwapCounts};
 use unrack_units::Bytes;
 
-/// Undisturbed runs under swap.
+/// Undisturbed runs of the program under swap.
 pub(super) struct UnderSwap {
     /// Contents of some of the program's pages.
     pub pages: Vec<u8>,
     made: Vec<(f64, SwapCounts)>,
-    /// Reason why the last disturbed one was not used.
+    /// Reason why the last disturbed run was not used.
     disturbed: Option<Warning>,
 }
 
 /// Output of the program, in the run folder.
 const OUTPUT: &str = "swap.out";
-/// Most runs for each that is wanted, until enough are undisturbed.
+/// Maximum number of runs for each wanted undisturbed run.
 const ATTEMPTS: u32 = 2;
 
 impl UnderSwap {
@@ -59,7 +59,7 @@ impl UnderSwap {
     /// Returns the run times.
     ///
     /// # Errors
-    /// The reason, if there is none.
+    /// If there is no run: the reason.
     pub(super) fn runs(&self, survey: &Survey) -> Result<Runs, Warning> {
         match self.made.is_empty() {
             false => Ok(with_median(self.made.iter().map(|(s, _)| *s).collect())),
@@ -71,7 +71,7 @@ impl UnderSwap {
         }
     }
 
-    /// Returns the counts of the run with the middle time.
+    /// Returns the counts of the run with the median time.
     pub(super) fn counts(&self) -> SwapCounts {
         let mut made = self.made.clone();
         made.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -79,7 +79,7 @@ impl UnderSwap {
     }
 }
 
-/// Returns the program, to be run in the group.
+/// Returns a program that runs `job` in the control group whose memory is limited.
 fn in_group(swap: &KernelSwap, job: &CheckedProgram) -> Result<CheckedProgram, Error> {
     let words: Vec<OsString> = swap.command(job.command());
     let mut inside = CheckedProgram::prepare(&words)?;

@@ -3,7 +3,7 @@
 use super::{Place, Scale, ScaleKind};
 use crate::words::{bytes, short};
 
-/// Number of ticks of an axis of sizes, about.
+/// Approximate number of ticks on an axis of sizes.
 const SIZE_TICKS: i32 = 7;
 
 /// Values along one side of a plot, and its ticks.
@@ -18,7 +18,7 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// Returns an axis with equal steps, whose range is extended to the next ticks.
+    /// Returns a linear axis, whose range is extended to the next ticks.
     pub(crate) fn linear(label: &str, lo: f64, hi: f64) -> Axis {
         let (lo, hi) = widened(lo, hi);
         let step = nice_step((hi - lo) / 5.0);
@@ -33,7 +33,7 @@ impl Axis {
         }
     }
 
-    /// Returns an axis with equal steps that ends where the range ends.
+    /// Returns a linear axis that ends where the range ends.
     pub(crate) fn filled(label: &str, lo: f64, hi: f64) -> Axis {
         let (lo, hi) = widened(lo, hi);
         let mut axis = Axis { lo, hi, ..Axis::linear(label, lo, hi) };
@@ -42,7 +42,7 @@ impl Axis {
         Axis { ticks, ..axis }
     }
 
-    /// Returns an axis with equal ratios: ticks at decades, and at 2 and 5 between them if there are few decades.
+    /// Returns a logarithmic axis. Its ticks are at decades, and also at 2 and 5 times a decade if there are few decades.
     pub(crate) fn log(label: &str, lo: f64, hi: f64) -> Axis {
         let lo = if lo > 0.0 && lo.is_finite() { lo } else { 1e-3 };
         let (lo, hi) = if hi > lo * 1.2 { (lo, hi) } else { (lo / 1.5, lo.max(hi) * 1.5) };
@@ -59,7 +59,7 @@ impl Axis {
         }
     }
 
-    /// Returns an axis of sizes in bytes with equal ratios: a few ticks at powers of two.
+    /// Returns a logarithmic axis of sizes in bytes, with a few ticks at powers of two.
     pub(crate) fn sizes(label: &str, lo: f64, hi: f64) -> Axis {
         let axis = Axis::log(label, lo, hi);
         let (first, last) = (axis.lo.log2().ceil() as i32, axis.hi.log2().floor() as i32);
@@ -68,7 +68,7 @@ impl Axis {
         Axis { ticks: powers.map(|size| (size, bytes(size as u64))).collect(), ..axis }
     }
 
-    /// Returns an axis with a place for each name: 0, 1, 2 ..
+    /// Returns an axis with one position per name: 0, 1, 2 ..
     pub(crate) fn named(label: &str, names: &[String]) -> Axis {
         let ticks = names.iter().enumerate().map(|(place, name)| (place as f64, name.clone())).collect();
         Axis {
@@ -80,7 +80,7 @@ impl Axis {
         }
     }
 
-    /// Returns the position of `value`: 0 at the start, 1 at the end, never outside.
+    /// Returns the position of `value`: 0 at the start of the axis, 1 at its end. Values outside the range are clamped.
     pub(crate) fn position(&self, value: f64) -> f64 {
         let part = match self.kind == ScaleKind::Log {
             true => (value.max(self.lo) / self.lo).ln() / (self.hi / self.lo).ln(),
@@ -107,7 +107,7 @@ impl Axis {
         Scale { label: self.label.clone(), kind: self.kind }
     }
 
-    /// Returns a value as it is shown: a number, or the name at this place.
+    /// Returns a value as the axis shows it: a number, or the name at this position.
     pub(crate) fn place(&self, value: f64) -> Place {
         let name = || self.ticks.iter().find(|(place, _)| *place == value).map(|(_, name)| name.clone());
         match self.kind {
@@ -131,14 +131,14 @@ fn widened(lo: f64, hi: f64) -> (f64, f64) {
     }
 }
 
-/// Returns the next of 1, 2, 5, 10 .. times a power of ten at or above `step`.
+/// Returns the smallest number of the form 1, 2, 5 or 10 times a power of ten that is at least `step`.
 fn nice_step(step: f64) -> f64 {
     let decade = 10f64.powf(step.log10().floor());
     let factor = [1.0, 2.0, 5.0, 10.0].into_iter().find(|f| f * decade >= step * 0.999);
     factor.unwrap_or(10.0) * decade
 }
 
-/// Formats a tick with as many decimals as the step has.
+/// Formats a tick with the number of decimals that the step needs.
 fn tick(value: f64, step: f64) -> String {
     let decimals = (-(step.log10() + 1e-9).floor()).max(0.0) as usize;
     let value = if value.abs() < step * 1e-6 { 0.0 } else { value };

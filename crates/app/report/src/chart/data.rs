@@ -1,12 +1,12 @@
-//! Values that a picture shows, apart from their positions: collected while it is drawn, so that the drawing and the
-//! specification made from them (`vega`) show the same.
+//! Values that a picture shows, without their positions. They are collected while the picture is drawn, so that the drawing and the
+//! Vega-Lite specification made from the values (`vega`) agree.
 
-/// Values of a picture, and the axes that they stand on.
+/// Values of a picture, and its axes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ChartData {
     pub x: Scale,
     pub y: Scale,
-    /// Limits between the colours of cells.
+    /// Values at which the colour of cells changes.
     pub steps: Vec<f64>,
     /// Quantity of the cells, with its unit.
     pub cells: String,
@@ -49,7 +49,7 @@ pub(crate) struct Shown {
 pub(crate) enum Place {
     Number(f64),
     Name(String),
-    /// Everywhere: the value is a line across the picture.
+    /// Everywhere: the value is a line across the whole picture.
     Any,
 }
 
@@ -66,7 +66,7 @@ pub(crate) enum Range {
 pub(crate) enum Shape {
     Band,
     Cell,
-    /// Line across the picture, at a level of x.
+    /// Line across the whole picture, at one value of x.
     Level,
     Line,
     /// Bar along a time axis.
@@ -77,7 +77,7 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    /// Returns the name of the shape in the specification.
+    /// Returns the name of the shape in the Vega-Lite specification.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Shape::Band => "band",
@@ -98,7 +98,7 @@ impl ChartData {
         ChartData { x, y, steps: Vec::new(), cells: String::new(), values: Vec::new() }
     }
 
-    /// Returns data of cells, which stand at names.
+    /// Returns data of cells, whose positions on both axes are names.
     pub(crate) fn of_cells(x: &str, y: &str, cells: &str, steps: &[f64]) -> ChartData {
         let names = |label: &str| Scale { label: label.into(), kind: ScaleKind::Names };
         ChartData { steps: steps.to_vec(), cells: cells.into(), ..ChartData::new(names(x), names(y)) }

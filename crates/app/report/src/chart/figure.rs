@@ -1,22 +1,22 @@
-//! A finished figure: a title, a description, and a drawing in two widths.
+//! A finished figure: title, description, and drawings in two widths.
 
 use super::{ChartData, style, vega};
 use crate::markup::{Attributes, Markup, Px};
 use crate::words::shortened;
 
-/// Width of a figure on a desktop, and below, on a telephone, in pixels of the page.
+/// Width of a figure on a desktop, in pixels of the page. `NARROW` is the width on a telephone.
 pub(crate) const WIDE: f64 = 720.0;
 const NARROW: f64 = 380.0;
-/// Most characters of a job's name in a title.
+/// Maximum number of characters of a job's name in a title.
 const LONGEST_JOB: usize = 32;
 
-/// A picture to be put into a page or into a file of its own.
+/// A picture for a page or for a separate file.
 #[derive(Debug, Clone)]
 pub struct Picture {
-    /// Name of the figure in the page and of its file: letters, digits and dashes.
+    /// Name of the figure in the page, and of its file. It consists of letters, digits and dashes.
     pub id: String,
     pub title: String,
-    /// Content of the picture in words, for readers who cannot see it.
+    /// Description of the content, for readers who cannot see the picture.
     pub description: String,
     wide: Drawing,
     narrow: Drawing,
@@ -32,7 +32,7 @@ pub(crate) struct Drawing {
 }
 
 impl Picture {
-    /// Makes a figure; `draw` is called for each width.
+    /// Makes a figure; `draw` is called once for each width.
     pub(crate) fn new(id: &str, title: &str, description: &str, draw: impl Fn(f64) -> Drawing) -> Picture {
         Picture {
             id: id.into(),
@@ -48,14 +48,14 @@ impl Picture {
         Picture { id, ..self }
     }
 
-    /// Returns the same figure with the name of the job or run in its title.
+    /// Returns the same figure with the name of the job or run at the start of its title.
     pub(crate) fn named(self, job: &str) -> Picture {
         let mut title = self.title.chars();
         let first = title.next().map_or(String::new(), |first| first.to_lowercase().collect());
         Picture { title: format!("{}: {first}{}", shortened(job, LONGEST_JOB), title.as_str()), ..self }
     }
 
-    /// Writes the drawings in both widths; the page's style shows one of them.
+    /// Writes the drawings in both widths. The page's style sheet then shows only one of them.
     pub(crate) fn inline(&self, m: &mut Markup) {
         self.svg(m, &self.wide, "wide");
         self.svg(m, &self.narrow, "narrow");
@@ -81,13 +81,13 @@ impl Picture {
         });
     }
 
-    /// Returns a Vega-Lite specification of the figure, with its data: JSON that Altair and Vega's editor read.
+    /// Returns a Vega-Lite specification of the figure that includes the data. It is JSON, which Altair and Vega's editor read.
     pub fn to_vega_lite(&self) -> String {
         let spec = vega::specification(&self.title, &self.description, &self.wide.data);
         format!("{spec:#}\n")
     }
 
-    /// Returns an SVG file with its own heading, colours and background.
+    /// Returns an SVG file that includes heading, colours and background.
     pub fn to_svg(&self) -> String {
         let head = 40.0;
         let (width, height) = (Px(self.wide.width + 24.0), Px(self.wide.height + head + 20.0));

@@ -1,13 +1,13 @@
-//! Places of labels: a label that would cover another is moved or left out, one that is too long is shortened.
+//! Placement of labels: a label that would overlap another one is moved or left out, and a label that is too long is shortened.
 
 use super::text_width;
 use crate::words::shortened;
 
-/// Height of a label's box above and below its baseline, in pixels, of text of 12 px.
+/// Height of a label's box above its baseline, in pixels, for text of 12 px. `BELOW` is its height under the baseline.
 const ABOVE: f64 = 11.5;
 const BELOW: f64 = 3.0;
 
-/// Boxes of the labels placed so far inside a picture.
+/// Boxes of the labels that have been placed in a picture.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Labels {
     boxes: Vec<LabelBox>,
@@ -28,7 +28,7 @@ impl LabelBox {
         LabelBox { left: x, right: x + text_width(text), top: y - ABOVE, bottom: y + BELOW }
     }
 
-    /// Returns whether two boxes cover each other.
+    /// Returns whether two boxes overlap.
     pub(crate) fn covers(&self, other: &LabelBox) -> bool {
         self.left < other.right
             && other.left < self.right
@@ -38,7 +38,7 @@ impl LabelBox {
 }
 
 impl Labels {
-    /// Places a text that begins at `x` on the first of these baselines on which it covers no other. Returns that
+    /// Places a text that starts at `x`. It uses the first of the baselines on which the text overlaps no other label. Returns that
     /// baseline; `None` if there is none.
     pub(crate) fn place(&mut self, text: &str, x: f64, baselines: impl Iterator<Item = f64>) -> Option<f64> {
         let is_free = |own: &LabelBox| !self.boxes.iter().any(|other| own.covers(other));

@@ -5,7 +5,7 @@ use crate::markup::{Markup, Px};
 
 const LINE: f64 = 19.0;
 
-/// Shape of the mark of a legend's entry.
+/// Shape of the mark in a legend entry.
 #[derive(Clone, Copy)]
 pub(crate) enum Key {
     Line,
@@ -14,7 +14,7 @@ pub(crate) enum Key {
     Cell,
 }
 
-/// Draws the entries (key, class, text) in lines of at most `width` from (`left`, 0) down. Returns the height used.
+/// Draws the entries (key, class, text) in lines of at most `width`, from (`left`, 0) downwards. Returns the height used.
 pub(crate) fn legend(m: &mut Markup, left: f64, width: f64, entries: &[(Key, &str, &str)]) -> f64 {
     let (mut x, mut y) = (left, 12.0);
     for (key, class, text) in entries {

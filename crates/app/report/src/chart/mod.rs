@@ -1,16 +1,16 @@
 //! Charts as SVG: one builder for the page and for `.svg` files.
 //!
-//! Why not plotters: its SVG has neither classes nor titles nor a colour scheme that follows the reader's. So its
-//! marks could not be explained under the pointer, found by a test, or printed in black on white from a dark page.
-//! Little is needed here: two kinds of axis, lines, bands, dots and cells.
+//! The crate does not use plotters, because the SVG of plotters has no classes, no titles, and no colour scheme that follows the reader's.
+//! Therefore its marks could not be explained under the pointer, found by a test, or printed in black on white from a dark page. Little
+//! code is needed here: two kinds of axis, lines, bands, dots and cells.
 //!
 //! | part | job |
 //! |---|---|
 //! | [`Axis`] | values to positions, ticks |
 //! | [`Plot`] | the frame: axes, grid, labels, legend; positions on the page |
 //! | [`ChartData`] | the values shown, and the Vega-Lite specification made from them (`vega`) |
-//! | [`Labels`] | places of labels, none of which covers another |
-//! | [`Picture`] | a finished picture in two widths, inline or as a file of its own |
+//! | [`Labels`] | positions of labels, so that they do not overlap |
+//! | [`Picture`] | a finished picture in two widths, inline or as a separate file |
 //! | [`style`] | colours, fonts and strokes, light and dark |
 
 mod axis;

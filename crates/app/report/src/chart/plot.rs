@@ -1,9 +1,9 @@
-//! The frame of a plot, and marks at positions within it.
+//! The frame of a plot, and marks within it.
 
 use super::{Axis, ChartData, Drawing, Place, Range, Shape, Shown, fitted};
 use crate::markup::{Attributes, Markup, Px};
 
-/// Room to the right of a plot.
+/// Space to the right of a plot, in pixels.
 const RIGHT: f64 = 16.0;
 
 /// Series of a mark: its name, and the class that colours it.
@@ -13,10 +13,10 @@ pub(crate) struct Ink<'a> {
     pub name: &'a str,
 }
 
-/// Baseline of the ticks below a plot: their text is clear of that of the lowest tick beside it.
+/// Distance of the tick texts below a plot from its lower edge, large enough that they do not touch the lowest tick text beside the plot.
 const TICK: f64 = 19.0;
 
-/// A plot's rectangle in the figure, with its two axes, and the values shown so far.
+/// A plot's rectangle in the figure, its two axes, and the values drawn so far.
 pub(crate) struct Plot {
     pub left: f64,
     pub top: f64,
@@ -34,7 +34,7 @@ impl Plot {
         Plot { left, top, right, bottom, x, y, data }
     }
 
-    /// Returns a plot that fills a figure of this size below `top`, with room for the axes' text.
+    /// Returns a plot that fills a figure of this size below `top`, with space for the texts of the axes.
     pub(crate) fn filling(width: f64, height: f64, top: f64, x: Axis, y: Axis) -> Plot {
         let widest = y.ticks.iter().map(|(_, text)| text_width(text)).fold(0.0, f64::max);
         Plot::within((widest + 36.0, top), (width - RIGHT, height - 44.0), x, y)
@@ -45,7 +45,7 @@ impl Plot {
         Drawing { width, height, body, data: self.data }
     }
 
-    /// Notes a value that the caller draws.
+    /// Records a value that the caller draws.
     pub(crate) fn note(&mut self, shape: Shape, ink: Ink, (x, y): (Place, Place), range: Range) {
         let (series, class) = (ink.name.into(), ink.class.into());
         self.data.values.push(Shown { shape, panel: String::new(), series, class, x, y, range, value: None });
@@ -61,12 +61,12 @@ impl Plot {
         self.bottom - (self.bottom - self.top) * self.y.position(value)
     }
 
-    /// Says what the cells of this plot are, and at which values their colours change.
+    /// Sets the quantity of the cells of this plot, and the values at which their colours change.
     pub(crate) fn cells(&mut self, label: &str, steps: &[f64]) {
         (self.data.cells, self.data.steps) = (label.into(), steps.to_vec());
     }
 
-    /// Notes a cell that the caller draws, between two values of x.
+    /// Records a cell that the caller draws. The cell extends between two values of x.
     pub(crate) fn note_cell(&mut self, ends: [f64; 2], y: &str, value: f64) {
         self.data.values.push(Shown {
             shape: Shape::Cell,
@@ -80,14 +80,14 @@ impl Plot {
         });
     }
 
-    /// Draws grid, ticks and labels. It is called first, so that marks lie above them.
+    /// Draws grid, ticks and labels. Call this first, so that marks are drawn above them.
     pub(crate) fn frame(&self, m: &mut Markup) {
         self.frame_x(m);
         self.frame_y(m);
     }
 
-    /// Draws the lower axis with its grid lines. Ticks whose texts would touch are left out; a text that would end
-    /// outside the figure is moved inward.
+    /// Draws the lower axis with its grid lines. Ticks whose texts would touch are left out. A text that would extend beyond the figure is
+    /// moved inward.
     pub(crate) fn frame_x(&self, m: &mut Markup) {
         let y = self.bottom;
         let mut free = f64::NEG_INFINITY;
@@ -133,7 +133,7 @@ impl Plot {
         m.explained("path", &[("class", &format!("mark line {class}")), ("d", &d)], explanation);
     }
 
-    /// Draws an upright line at a value of x.
+    /// Draws a vertical line at a value of x.
     pub(crate) fn level(&mut self, m: &mut Markup, ink: Ink, value: f64, explanation: &str) {
         let x = self.at_x(value);
         let d = format!("M{} {}V{}", Px(x), Px(self.bottom), Px(self.top));
@@ -141,7 +141,7 @@ impl Plot {
         self.note(Shape::Level, ink, (Place::Number(value), Place::Any), Range::None);
     }
 
-    /// Draws the area between two lines from the same x to the same x.
+    /// Draws the area between two lines that span the same range of x.
     pub(crate) fn band(&mut self, m: &mut Markup, ink: Ink, below: &[(f64, f64)], above: &[(f64, f64)]) {
         let mut all: Vec<f64> = below.iter().chain(above).map(|point| point.0).collect();
         all.sort_by(f64::total_cmp);
@@ -158,7 +158,7 @@ impl Plot {
         m.leaf("path", &[("class", &format!("mark band {class}")), ("d", &d)]);
     }
 
-    /// Draws a dot with its bar from `lo` to `hi`.
+    /// Draws a dot with a bar from `lo` to `hi`.
     pub(crate) fn dot(
         &mut self,
         m: &mut Markup,
@@ -178,7 +178,7 @@ impl Plot {
         m.explained("circle", place, explanation);
     }
 
-    /// Draws a ring: a value that is not ours.
+    /// Draws a ring, which marks a value from another source.
     pub(crate) fn ring(&mut self, m: &mut Markup, ink: Ink, (x, y): (f64, f64), explanation: &str) {
         self.note(Shape::Ring, ink, (self.x.place(x), self.y.place(y)), Range::None);
         let class = format!("mark ring {}", ink.class);
@@ -187,7 +187,7 @@ impl Plot {
         m.explained("circle", place, explanation);
     }
 
-    /// Draws invisible upright stripes that explain what is at the pointer.
+    /// Draws invisible vertical stripes, which explain the values at the pointer.
     pub(crate) fn stripes(&self, m: &mut Markup, number: usize, explain: impl Fn(f64) -> String) {
         let width = (self.right - self.left) / number as f64;
         let (top, height) = (Px(self.top), Px(self.bottom - self.top));
@@ -200,7 +200,7 @@ impl Plot {
     }
 }
 
-/// Returns the value of a line at `x`, interpolated between its two nearest points; `None` beyond its ends.
+/// Returns the value of a line at `x`, interpolated between the two nearest points; `None` beyond the ends of the line.
 pub(crate) fn value_at(points: &[(f64, f64)], x: f64) -> Option<f64> {
     let after = points.iter().position(|point| point.0 >= x)?;
     let (x1, y1) = points[after];
@@ -210,7 +210,7 @@ pub(crate) fn value_at(points: &[(f64, f64)], x: f64) -> Option<f64> {
     }
 }
 
-/// Returns the path `M x y L x y ..`; consecutive equal points are drawn once.
+/// Returns the path `M x y L x y ..`. Consecutive equal points are written once.
 fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
     let mut d = String::new();
     let mut previous = String::new();
@@ -225,7 +225,7 @@ fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
     d
 }
 
-/// Estimates the width of a text of 12 px in pixels: no font metrics are at hand.
+/// Estimates the width of a text of 12 px in pixels, because no font metrics are available.
 pub(crate) fn text_width(text: &str) -> f64 {
     let narrow =
         |c| matches!(c, 'i' | 'l' | 'j' | 't' | 'f' | 'r' | '.' | ',' | ' ' | ':' | '|' | '\'' | '(' | ')');

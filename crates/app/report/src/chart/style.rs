@@ -1,8 +1,8 @@
 //! Colours, fonts and strokes of charts.
 //!
-//! Series have the hues of Okabe and Ito, "Color Universal Design" (distinguishable under every common colour
-//! blindness), darkened for paper and lightened for dark screens until each has a contrast of at least 3 to 1. Every
-//! series also has its own dashes. Heat cells have one hue with different lightness, and carry their value as text.
+//! Series have the hues of Okabe and Ito, "Color Universal Design", which can be distinguished under every common colour blindness. The
+//! hues are darkened for paper and lightened for dark screens until each has a contrast of at least 3 to 1. Each series also has a
+//! different dash pattern. Heat cells have one hue with different lightness, and show their value as text.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ struct Palette {
     accent: &'static str,
     ideal: &'static str,
     series: [&'static str; SERIES],
-    /// Fill and text colours of heat cells, from no loss to the largest.
+    /// Fill and text colours of heat cells, from no loss to the largest loss.
     heat: [(&'static str, &'static str); HEAT],
 }
 
@@ -64,15 +64,15 @@ const DARK: Palette = Palette {
     ],
 };
 
-/// Dashes of the series, in addition to their colour.
+/// Dash patterns of the series, in addition to their colours.
 const DASHES: [&str; SERIES] = ["none", "8 4", "2 3", "10 3 2 3", "5 2", "1 2", "12 4"];
 
-/// Returns the class that colours series number `index`, in the order of the table.
+/// Returns the class for the colour of series number `index`, in the order of the table.
 pub(crate) fn series(index: usize) -> String {
     format!("s{}", index % SERIES)
 }
 
-/// Returns the class of a fabric. `ideal`, with which the others are compared, is grey; the others take the series in
+/// Returns the class of a fabric. `ideal` is grey, because the others are compared with it; the others get the colours of the series in
 /// turn.
 pub(crate) fn fabric(fabrics: &[&str], name: &str) -> String {
     let mut others = fabrics.iter().filter(|other| **other != "ideal");
@@ -82,7 +82,7 @@ pub(crate) fn fabric(fabrics: &[&str], name: &str) -> String {
     }
 }
 
-/// Returns the colour on paper of what has this class, or these classes, the colour's first.
+/// Returns the colour on paper of an element with this class. Of several classes, the first is that of the colour.
 pub(super) fn colour(class: &str) -> &'static str {
     match class.split(' ').next().unwrap_or(class) {
         "accent" => LIGHT.accent,
@@ -92,7 +92,7 @@ pub(super) fn colour(class: &str) -> &'static str {
     }
 }
 
-/// Returns the dashes of a line of this class: lengths drawn and left out, in turn.
+/// Returns the dash pattern of a line of this class: lengths drawn and left out, in turn.
 pub(super) fn dash(class: &str) -> Vec<u32> {
     let series = class.split(' ').next().and_then(series_of);
     let dash = match (class, series) {
@@ -109,24 +109,24 @@ fn series_of(class: &str) -> Option<usize> {
     class.strip_prefix('s')?.parse().ok().filter(|index| *index < SERIES)
 }
 
-/// Returns the fill on paper of heat cells of step `step`.
+/// Returns the fill on paper of heat cells in colour step `step`.
 pub(super) fn heat_colour(step: usize) -> &'static str {
     LIGHT.heat[step.min(HEAT - 1)].0
 }
 
-/// Returns the style of an SVG file: light, with the shapes.
+/// Returns the style of an SVG file: the light scheme, and the shapes.
 pub(crate) fn standalone() -> String {
     SHAPES.to_string() + &dashes() + &colours(&LIGHT)
 }
 
-/// Returns the style of charts in a page: it follows the reader's scheme, but prints light.
+/// Returns the style of charts in a page. It follows the reader's colour scheme, but prints in the light scheme.
 pub(crate) fn in_page() -> String {
     let dark = colours(&DARK);
     let light = colours(&LIGHT);
     format!("{SHAPES}{}{light}@media screen and (prefers-color-scheme: dark){{{dark}}}", dashes())
 }
 
-/// Sizes and strokes, the same in every scheme. Marks take their colour from `color`.
+/// Sizes and strokes, equal in every scheme. Marks take their colour from `color`.
 const SHAPES: &str = "\
 .chart text{font-size:12px}.chart .label{font-size:12.5px}.chart .heading{font-size:16px;font-weight:600}\
 .chart .mid{text-anchor:middle}.chart .end{text-anchor:end}\

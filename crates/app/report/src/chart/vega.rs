@@ -1,4 +1,5 @@
-//! Vega-Lite specifications of pictures, to be restyled in Altair or an editor: data inline, a layer for each shape.
+//! Vega-Lite specifications of pictures, which readers can restyle in Altair or in an editor. They include the data, and have a layer for
+//! each shape.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +7,7 @@ use super::data::{ChartData, Place, Range, Scale, ScaleKind, Shape, Shown};
 use super::style;
 
 const SCHEMA: &str = "https://vega.github.io/schema/vega-lite/v6.json";
-/// Most panels beside each other.
+/// Maximum number of panels side by side.
 const COLUMNS: usize = 2;
 
 /// Returns the specification of a picture with this title, description and data.
@@ -32,7 +33,7 @@ pub(super) fn specification(title: &str, description: &str, data: &ChartData) ->
     spec
 }
 
-/// Returns whether every number of a value can be written as JSON.
+/// Returns whether JSON can represent every number of a value.
 fn is_drawable(shown: &Shown) -> bool {
     let ends = match shown.range {
         Range::None => [0.0; 2],
@@ -73,7 +74,7 @@ fn row(shown: &Shown) -> Value {
     row.into()
 }
 
-/// Returns a layer for each shape in use, and for the intervals, from the lowest up.
+/// Returns a layer for each used shape and for the intervals, from bottom to top.
 fn layers(data: &ChartData, shown: &[&Shown]) -> Vec<Value> {
     let series = Palette::new(shown);
     let has = |shape: Shape| shown.iter().any(|shown| shown.shape == shape);
@@ -144,14 +145,14 @@ fn axis(field: &str, scale: &Scale) -> Value {
     }
 }
 
-/// Returns the same encoding of another field.
+/// Returns the same encoding for another field.
 fn renamed(axis: &Value, field: &str) -> Value {
     let mut axis = axis.clone();
     axis["field"] = json!(field);
     axis
 }
 
-/// Series of a picture, in the order in which they are first shown, with their classes.
+/// Series of a picture with their classes, in the order in which they first appear.
 struct Palette<'a> {
     series: Vec<(&'a str, &'a str)>,
 }

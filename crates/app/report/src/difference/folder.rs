@@ -14,7 +14,7 @@ use crate::settings::{self, Settings};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// A simulation, or a scenario's flows on a live rack.
+    /// A simulation, or the flows of a scenario on a live rack.
     Simulation,
     Comparison,
     Map,
@@ -32,7 +32,7 @@ impl Kind {
         }
     }
 
-    /// Returns true if the machine's speed affects the results.
+    /// Returns whether the machine's speed affects the results.
     pub fn is_measured(self) -> bool {
         matches!(self, Kind::Comparison | Kind::Map)
     }
@@ -52,7 +52,7 @@ pub(super) struct Folder {
     pub settings: Settings,
 }
 
-/// Files that hold results, and the kind of a folder that has one of them.
+/// Files that have results, and the kind of run folder that each file indicates.
 const RESULTS: [(&str, Kind); 3] =
     [("summary.json", Kind::Simulation), ("map.json", Kind::Map), ("sweep.json", Kind::Sweep)];
 
@@ -76,7 +76,7 @@ impl Folder {
         Ok(read)
     }
 
-    /// Adds settings beside the scenario. The axes of a sweep replace the values of its first point.
+    /// Adds the settings that are not in the scenario. The axes of a sweep replace the values of its first point.
     fn add_settings(&mut self) -> Result<(), ReportError> {
         if self.side.kind.is_measured() {
             for key in ["command", "local"] {
@@ -84,7 +84,7 @@ impl Folder {
                 self.settings.extend(words.map(|words| (key.to_string(), words)));
             }
             if let Some(fabrics) = fabrics(&self.result) {
-                // The scenario that is kept is that of the first fabric.
+                // The stored scenario has only the first of the fabrics.
                 self.settings.insert("fabric.protocol".into(), fabrics);
             }
         }
@@ -94,7 +94,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Returns the sweep, if the folder is of one.
+    /// Returns the sweep; `None` if the folder is of another kind.
     pub(super) fn sweep(&self) -> Result<Option<Sweep>, ReportError> {
         if self.side.kind != Kind::Sweep {
             return Ok(None);
@@ -106,7 +106,7 @@ impl Folder {
         serde_json::from_value(self.result.clone()).map(Some).map_err(unexpected)
     }
 
-    /// Returns the build that made the run and, if it measured, the machine.
+    /// Returns the build that made the run. If the machine's speed affects the results, it also returns the machine.
     pub(super) fn provenance(&self) -> Settings {
         let mut provenance = Settings::new();
         add_texts(&mut provenance, "", &self.manifest.build);
@@ -117,7 +117,7 @@ impl Folder {
     }
 }
 
-/// Returns the names of the fabrics of a comparison, of pages or of lines; `None` of another result.
+/// Returns the names of the fabrics of a comparison, by page faults or by loads and stores; `None` for another result.
 fn fabrics(result: &Value) -> Option<String> {
     let fabrics = result.get("fabrics").or_else(|| result.get("lines")?.get("fabrics"))?.as_array()?;
     let names: Vec<&str> = fabrics.iter().filter_map(|fabric| fabric["fabric"].as_str()).collect();
@@ -132,7 +132,7 @@ fn add_texts(texts: &mut Settings, prefix: &str, of: &impl Serialize) {
     }
 }
 
-/// Formats a value: a text as it is, a list of texts as a line, other values as in JSON. `None` for null.
+/// Formats a value: a text unchanged, a list of texts as one line, other values as in JSON. `None` for null.
 fn words(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,

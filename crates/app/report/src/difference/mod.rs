@@ -1,4 +1,4 @@
-//! `unrack diff`: differences of two run folders, and whether they exceed noise.
+//! `unrack diff`: differences between two run folders, and whether they exceed noise.
 
 mod folder;
 mod noise;
@@ -19,24 +19,24 @@ pub use folder::{DifferenceSide, Kind};
 pub use noise::Noise;
 pub use results::DifferentResult;
 
-/// Two run folders, compared.
+/// Comparison of two run folders.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Difference {
     pub a: DifferenceSide,
     pub b: DifferenceSide,
-    /// Settings that differ: keys of the scenario; for runs of a program also its command and local share.
+    /// Settings that differ. They are keys of the scenario; for runs of a program they also include its command and local share.
     pub scenario: Vec<DifferentText>,
-    /// Differences of the builds that made the runs and, if the runs measured, of the machines.
+    /// Differences between the builds that made the runs. If the machine's speed affects the results, the machines are compared, too.
     pub build: Vec<DifferentText>,
     /// Numbers that differ.
     pub results: Vec<DifferentResult>,
-    /// Number of results that are the same.
+    /// Number of results that are equal.
     pub unchanged: usize,
-    /// Sentence on how noise was judged, or how it can be.
+    /// Sentence that states how noise was judged, or how it can be judged.
     pub noise: String,
 }
 
-/// A text that differs; `None` (null) where it is absent.
+/// A text that differs between the folders; `None` (null) where it is absent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DifferentText {
     pub key: String,
@@ -45,10 +45,10 @@ pub struct DifferentText {
 }
 
 impl Difference {
-    /// Compares two finished runs of the same verb.
+    /// Compares two finished runs of the same kind.
     ///
     /// # Errors
-    /// [`ReportError`] if a folder cannot be read, or the verbs differ.
+    /// [`ReportError`] if a folder cannot be read, or the runs are of different kinds.
     pub fn between(a: &Path, b: &Path) -> Result<Difference, ReportError> {
         let (a, b) = (Folder::read(a)?, Folder::read(b)?);
         if a.side.kind != b.side.kind {

@@ -1,4 +1,4 @@
-//! Noise: whether two results differ by more than chance explains.
+//! Noise: whether two results differ by more than chance can explain.
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -7,15 +7,14 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Noise {
-    /// More than chance: the 95 % confidence interval of the difference excludes 0, or those of the two values do not
-    /// overlap.
+    /// More than chance: the 95 % confidence interval of the difference excludes 0, or the intervals of the two values do not overlap.
     More,
     Within,
-    /// Unknown spread: one run each.
+    /// Unknown, because the spread of the values is unknown: there is only one run on each side.
     Unknown,
 }
 
-/// Share of differences that chance alone puts outside of the interval: 5 %, as everywhere here.
+/// Part of the differences that are outside of the interval by chance alone: 5 %, as for all intervals in this crate.
 const OUTSIDE: f64 = 0.05;
 
 impl Noise {
@@ -24,10 +23,10 @@ impl Noise {
         if a[1] < b[0] || b[1] < a[0] { Noise::More } else { Noise::Within }
     }
 
-    /// Judges two means by the spread of the values behind them, with the 95 % confidence interval of `b - a`.
+    /// Judges two means by the spread of their samples, with the 95 % confidence interval of `b - a`.
     ///
-    /// Welch's interval, since the spreads may differ. The same seeds draw the same work in both, so that values are
-    /// correlated by pairs. They are treated as independent, which makes the interval too wide rather than too narrow.
+    /// The interval is Welch's, because the spreads may differ. Equal seeds draw the same work on both sides, so the values are correlated
+    /// in pairs. They are treated as independent, which makes the interval too wide rather than too narrow.
     pub fn of_samples(a: &[f64], b: &[f64]) -> (Noise, Option<[f64; 2]>) {
         if a.len() < 2 || b.len() < 2 {
             return (Noise::Unknown, None);
@@ -39,7 +38,7 @@ impl Noise {
             error.powi(2) / (error_a.powi(2) / (a.len() - 1) as f64 + error_b.powi(2) / (b.len() - 1) as f64);
         let half = match StudentsT::new(0.0, 1.0, freedom) {
             Ok(student) => student.inverse_cdf(1.0 - OUTSIDE / 2.0) * error.sqrt(),
-            // Without any spread, the degrees of freedom are 0 over 0.
+            // Without any spread, the degrees of freedom are 0 divided by 0.
             Err(_) => 0.0,
         };
         let interval = [difference - half, difference + half];
@@ -48,7 +47,7 @@ impl Noise {
     }
 }
 
-/// Returns the mean, and the square of its standard error.
+/// Returns the mean, and the square of the standard error of the mean.
 fn mean_and_error(values: &[f64]) -> [f64; 2] {
     let n = values.len() as f64;
     let mean = mean(values);
@@ -65,7 +64,7 @@ mod tests {
     use super::*;
     use unrack_basis::SplitMix64;
 
-    /// Student (Biometrika 6, 1908): hours of sleep gained with two soporifics; Welch's interval as R's `t.test` gives it.
+    /// Student (Biometrika 6, 1908): hours of sleep gained with two soporifics. The interval is Welch's, as R's `t.test` computes it.
     #[test]
     fn the_interval_is_that_of_a_published_example() {
         let first = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0];
@@ -87,13 +86,13 @@ mod tests {
 
     #[test]
     fn chance_alone_is_rarely_more_than_noise() {
-        // Means of uniform draws: two samples of the same distribution, a thousand times.
+        // Means of uniform samples: two samples of the same distribution, a thousand times.
         let mut random = SplitMix64::new(1);
         let mut draw = || random.next_u64() as f64 / u64::MAX as f64;
         for seeds in [3, 5, 10] {
             let mut sample = || (0..seeds).map(|_| draw()).collect::<Vec<_>>();
             let more = (0..1000).filter(|_| Noise::of_samples(&sample(), &sample()).0 == Noise::More).count();
-            // 50 are expected; four standard deviations of the count are 28.
+            // 50 are expected; four standard deviations of this number are 28.
             assert!(more < 78, "{more} of 1000 with {seeds} seeds");
         }
     }

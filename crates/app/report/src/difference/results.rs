@@ -1,4 +1,4 @@
-//! The numbers of two results, path by path.
+//! The numbers of two results, compared path by path.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,15 +10,15 @@ use super::noise::Noise;
 /// A number of the results, in both runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DifferentResult {
-    /// Path in the summary such as `slowdown.p99`; for a sweep, the point and the figure.
+    /// Path in the summary, such as `slowdown.p99`; for a sweep, the point and the figure.
     pub value: String,
-    /// Value in run A; `None` (null) if it is absent. For several seeds, their mean.
+    /// Value in run A; `None` (null) if it is absent. With several seeds, it is their mean.
     pub a: Option<f64>,
     pub b: Option<f64>,
-    /// Change from `a` to `b` as a share of `a`: 0.1 is 10 % more. `None` (null) if `a` is 0 or one is absent.
+    /// Change from `a` to `b` as a part of `a`: 0.1 is 10 % more. `None` (null) if `a` is 0, or if either value is absent.
     pub change: Option<f64>,
     pub noise: Noise,
-    /// The 95 % confidence interval of `b - a`, for several seeds.
+    /// The 95 % confidence interval of `b - a`; `None` without several seeds.
     pub difference_ci95: Option<[f64; 2]>,
 }
 
@@ -30,14 +30,14 @@ impl DifferentResult {
     }
 }
 
-/// Keys that describe the run and the machine that it was made on, not its results.
+/// Keys that describe the run and its machine. They are not results, so they are not compared.
 const NO_RESULTS: [&str; 6] = ["disturbance", "machine", "machine_times", "nodes", "seed", "version"];
-/// Suffix of the key that holds the 95 % confidence interval of the value beside it.
+/// Suffix of a key that has a 95 % confidence interval. Without the suffix, it is the key of the value.
 const INTERVAL: &str = "_ci95";
 /// Keys that identify elements of a list.
 const NAMES: [&str; 3] = ["fabric", "local", "name"];
 
-/// Compares all numbers of both, by path.
+/// Compares all numbers of two results, by path.
 pub(super) fn compare(a: &Value, b: &Value) -> Vec<DifferentResult> {
     let [a, b] = [a, b].map(|value| {
         let mut numbers = Numbers::default();
@@ -85,7 +85,7 @@ impl Numbers {
         }
     }
 
-    /// Adds a field. An interval is kept for the value that it belongs to.
+    /// Adds a field. An interval is stored under the path of its value.
     fn add_field(&mut self, path: &str, key: &str, value: &Value) {
         match (key.strip_suffix(INTERVAL), interval(value)) {
             (Some(of), Some(interval)) => {
@@ -100,7 +100,7 @@ fn below(path: &str, key: &str) -> String {
     if path.is_empty() { key.into() } else { format!("{path}.{key}") }
 }
 
-/// Returns the low end, the value and the high end of an object that is a number with its interval.
+/// Returns low end, value and high end of an object that is a number with its interval; `None` for another object.
 fn stated(fields: &serde_json::Map<String, Value>) -> Option<[f64; 3]> {
     let [low, value, high] = ["low", "value", "high"].map(|key| fields.get(key).and_then(Value::as_f64));
     (fields.len() == 3).then_some([low?, value?, high?])

@@ -2,7 +2,7 @@
 
 use super::{DifferentResult, DifferentText, Kind, Noise};
 
-/// Returns a sentence on how noise was judged, or how it could be.
+/// Returns a sentence that states how noise was judged, or how it could be judged.
 pub(super) fn statement(
     kind: Kind,
     scenario: &[DifferentText],

@@ -1,4 +1,4 @@
-//! The points of two sweeps, each with the spread over its seeds.
+//! The points of two sweeps, each compared with the spread over its seeds.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use super::results::DifferentResult;
 
 const SEED: &str = "seed";
 
-/// Values by point and figure, one for each seed.
+/// Values by point and figure; each list has one value per seed.
 type Samples = BTreeMap<(String, String), Vec<f64>>;
 
-/// Returns the keys of a sweep, and their values between commas.
+/// Returns the keys of a sweep, each with its values separated by commas.
 pub(super) fn axes(sweep: &Sweep) -> Vec<(String, String)> {
     let axis = |(n, key): (usize, &String)| {
         let mut values: Vec<&str> = Vec::new();
@@ -27,7 +27,7 @@ pub(super) fn axes(sweep: &Sweep) -> Vec<(String, String)> {
     sweep.keys.iter().enumerate().map(axis).collect()
 }
 
-/// Compares every figure of every point of both.
+/// Compares every figure of every point of two sweeps.
 pub(super) fn compare(a: &Sweep, b: &Sweep) -> Vec<DifferentResult> {
     let (a, b) = (samples(a), samples(b));
     let keys: std::collections::BTreeSet<_> = a.keys().chain(b.keys()).collect();
@@ -59,7 +59,7 @@ fn is_result(figure: &str) -> bool {
     !["fabric", "nodes", SEED].contains(&figure)
 }
 
-/// Describes the point without its seed: `workload.load=0.2`.
+/// Describes a point without its seed: `workload.load=0.2`.
 fn label(sweep: &Sweep, point: &SweepPoint) -> String {
     let pairs = sweep.keys.iter().zip(&point.values).filter(|(key, _)| *key != SEED);
     pairs.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")

@@ -1,10 +1,10 @@
-//! The comparison of two run folders for a terminal.
+//! Text of a comparison of two run folders, for a terminal.
 
 use super::{Difference, DifferentResult, DifferentText, Noise};
 use crate::table::Table;
 use crate::words::count;
 
-/// Returns tables of the differences, and a line on noise. Numbers that differ within noise are counted, not listed.
+/// Returns tables of the differences, and a line about noise. Numbers that differ within noise are counted but not listed.
 pub(super) fn text(difference: &Difference) -> String {
     let mut text = String::new();
     for (name, side) in [("A", &difference.a), ("B", &difference.b)] {
@@ -54,7 +54,7 @@ fn cells(result: &DifferentResult) -> Vec<String> {
     vec![result.value.clone(), shown(result.a), shown(result.b), change(result.change), noise.into()]
 }
 
-/// Formats six significant digits, so that small differences show; whole numbers in full.
+/// Formats a number to six significant digits, so that small differences are visible. Whole numbers are written in full.
 fn number(value: f64) -> String {
     const DIGITS: i32 = 6;
     if value.fract() == 0.0 && value.abs() < 1e15 {

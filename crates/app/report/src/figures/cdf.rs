@@ -5,7 +5,7 @@ use crate::Cdf;
 use crate::chart::{Axis, Picture, style};
 use crate::words::{count, nanoseconds, percent};
 
-/// Draws completion times of page fetches, one line per fabric. `None` if no run kept them.
+/// Draws the completion times of page fetches, one line per fabric. `None` if no run stored completion times.
 pub(crate) fn completion_cdf(fabrics: &[&str], cdfs: &[(String, Cdf)]) -> Option<Picture> {
     let lo = cdfs.iter().map(|(_, cdf)| cdf.range().0).reduce(f64::min)?;
     let hi = cdfs.iter().map(|(_, cdf)| cdf.range().1).reduce(f64::max)?;

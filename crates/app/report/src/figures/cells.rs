@@ -1,16 +1,16 @@
-//! Cells whose colours follow a count by equal ratios.
+//! Cells whose colour depends on the logarithm of a count.
 
 use crate::chart::style;
 use crate::markup::{Attributes, Markup, Px};
 
-/// Returns the least count of each class but the first, which is for none; the last class reaches to `most`.
+/// Returns the smallest count of each colour class except the first, which is for a count of 0. The last class extends to `most`.
 pub(super) fn steps(most: u64) -> Vec<f64> {
     let part = |step: usize| (step - 1) as f64 / (style::HEAT - 1) as f64;
     let least = |step: usize| ((part(step) * (most as f64).ln_1p()).exp_m1() + 1e-9).floor() + 1.0;
     (1..style::HEAT).map(least).collect()
 }
 
-/// Returns the number of the class of a value: the steps that it reaches.
+/// Returns the number of the colour class of a value.
 pub(super) fn class(steps: &[f64], value: f64) -> usize {
     steps.iter().filter(|step| value >= **step).count()
 }

@@ -1,4 +1,4 @@
-//! Time of one message: a row for each place where it was, with bars along the time.
+//! Figure of the time of one message: one row for each place where the message was, with bars along the time axis.
 
 use crate::ExplainedMessage;
 use crate::chart::{Axis, Drawing, Ink, Picture, Place, Plot, Range, Shape, fitted, text_width};
@@ -12,7 +12,7 @@ const BAR: f64 = 14.0;
 struct Row<'a> {
     place: &'a str,
     class: &'static str,
-    /// Periods since the submission, in nanoseconds.
+    /// Periods that the message spent at this place, in nanoseconds since its submission.
     periods: Vec<[f64; 2]>,
 }
 
@@ -32,7 +32,7 @@ pub fn explain_figure(explained: &ExplainedMessage) -> Picture {
     Picture::new("explain", &title, &description, |width| draw(explained, &rows, width))
 }
 
-/// Returns the places in the order in which the message first met them.
+/// Returns the places in the order in which the message first reached them.
 fn rows(explained: &ExplainedMessage) -> Vec<Row<'_>> {
     let mut rows: Vec<Row> = Vec::new();
     for part in &explained.parts {
@@ -46,7 +46,7 @@ fn rows(explained: &ExplainedMessage) -> Vec<Row<'_>> {
     rows
 }
 
-/// Returns the class that colours a cause.
+/// Returns the class for the colour of a cause.
 fn class(cause: &str) -> &'static str {
     match cause {
         "serialization" => "s0",
@@ -59,7 +59,7 @@ fn class(cause: &str) -> &'static str {
 }
 
 impl Row<'_> {
-    /// Returns the time spent here and its share: `8.51 ns, 12.4 %`.
+    /// Returns the time spent at this place and its share of the whole: `8.51 ns, 12.4 %`.
     fn text(&self, completion_ns: f64) -> String {
         let time: f64 = self.periods.iter().map(|[from, to]| to - from).sum();
         let share = if completion_ns > 0.0 { time / completion_ns } else { 0.0 };
@@ -108,7 +108,7 @@ fn draw_period(m: &mut Markup, plot: &mut Plot, row: &Row, [from, to]: [f64; 2],
         ("class", &class),
         ("x", &Px(left)),
         ("y", &Px(y)),
-        // Even the shortest period is seen.
+        // Even the shortest period is wide enough to be visible.
         ("width", &Px((right - left).max(1.0))),
         ("height", &Px(BAR)),
     ];

@@ -1,4 +1,4 @@
-//! Rate of page moves over a captured run.
+//! Rate of page transfers over a captured run.
 
 use super::lines::{Lines, Series};
 use crate::FetchRate;

@@ -1,4 +1,4 @@
-//! Slowdown over latency and bandwidth: a panel of cells for each local share of a program, or for each of several programs.
+//! Slowdown over latency and bandwidth. There is a panel of cells for each local share of one program, or for each of several programs.
 
 use unrack_record::{MapLocal, SlowdownMap};
 
@@ -6,17 +6,17 @@ use crate::chart::{ChartData, Drawing, Key, Picture, Range, WIDE, fitted, legend
 use crate::markup::{Attributes, Markup, Px};
 use crate::words::{bytes, nanoseconds, percent, rate, ratio, share};
 
-/// Slowdowns above which the next darker cell is used.
+/// Slowdowns above which the next darker colour is used.
 const STEPS: [f64; style::HEAT - 1] = [1.01, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0];
-/// Slowdown that DDC §3 allows.
+/// Largest slowdown that DDC §3 allows.
 const ALLOWED: f64 = 1.05;
 const CELL_HEIGHT: f64 = 28.0;
-/// Widths of cells that hold a slowdown with three decimals, and with two.
+/// Minimum width of a cell that shows a slowdown with three decimals. `TWO_DECIMALS` is the width for two.
 const THREE_DECIMALS: f64 = 46.0;
 const TWO_DECIMALS: f64 = 30.0;
-/// Most panels beside each other.
+/// Maximum number of panels side by side.
 const COLUMNS: usize = 2;
-/// Room to the right of a panel.
+/// Space to the right of a panel.
 const RIGHT: f64 = 12.0;
 
 /// Slowdowns of one panel.
@@ -36,7 +36,8 @@ pub(crate) fn heat(map: &SlowdownMap) -> Picture {
     picture("map-heat", "Slowdown over latency and bandwidth", &surfaces, THREE_DECIMALS)
 }
 
-/// Draws a panel for each program, by its name, that has a map with this local share: narrower ones, to be compared.
+/// Draws a panel for each named program that has a map with this local share. The panels are narrow, so that they can be compared side by
+/// side.
 pub fn heat_of_programs(id: &str, title: &str, programs: &[(&str, &SlowdownMap)], share: &str) -> Picture {
     let mut surfaces = Vec::new();
     for (name, map) in programs {
@@ -47,7 +48,7 @@ pub fn heat_of_programs(id: &str, title: &str, programs: &[(&str, &SlowdownMap)]
     picture(id, title, &surfaces, TWO_DECIMALS)
 }
 
-/// Draws panels beside each other where their cells are at least `narrowest` wide.
+/// Draws the panels. They are side by side if their cells are then at least `narrowest` wide.
 fn picture(id: &str, title: &str, surfaces: &[Surface], narrowest: f64) -> Picture {
     let description = surfaces.iter().map(described).collect::<Vec<_>>().join(" ");
     Picture::new(id, title, &description, |width| drawing(surfaces, width, narrowest))
@@ -115,7 +116,7 @@ fn keys(m: &mut Markup, width: f64) -> f64 {
     legend(m, 8.0, width - 16.0, &entries) + 6.0
 }
 
-/// Returns the width of the names of rates, left of a panel.
+/// Returns the width of the rate names to the left of a panel.
 fn margin(map: &SlowdownMap) -> f64 {
     map.bandwidths_bps.iter().map(|bps| text_width(&rate(*bps))).fold(0.0, f64::max) + 14.0
 }
@@ -125,7 +126,7 @@ fn cell_width(map: &SlowdownMap, width: f64) -> f64 {
     (width - margin(map) - RIGHT) / map.latencies_ns.len().max(1) as f64
 }
 
-/// The cells of one surface, with latency to the right and bandwidth upward.
+/// The cells of one surface. Latency increases to the right, bandwidth upwards.
 struct Panel<'a> {
     title: &'a str,
     map: &'a SlowdownMap,
@@ -161,7 +162,7 @@ impl Panel<'_> {
         self.draw_axes(m);
     }
 
-    /// Writes why the share is withheld.
+    /// Writes the reason why the share is withheld.
     fn draw_reason(&self, m: &mut Markup) {
         let why = self.local.withheld.as_ref().map_or("", |why| &why.text);
         let place: Attributes = &[("class", &"note"), ("x", &Px(self.left)), ("y", &Px(self.top + 12.0))];
@@ -208,7 +209,7 @@ impl Panel<'_> {
         }
     }
 
-    /// Returns " (1.020 to 1.028)", if the interval is known.
+    /// Returns a text such as " (1.020 to 1.028)", or an empty text if the interval is unknown.
     fn interval(&self, latency: usize, bandwidth: usize) -> String {
         let interval = interval(self.local, (latency, bandwidth));
         interval.map_or(String::new(), |[lo, hi]| format!(" ({} to {})", ratio(lo), ratio(hi)))
@@ -220,7 +221,7 @@ impl Panel<'_> {
         (self.left + latency as f64 * self.cell.0, self.top + row as f64 * self.cell.1)
     }
 
-    /// Returns the edges between cells within the allowed loss and others.
+    /// Returns the path along the edges between cells whose loss is allowed and cells whose loss is larger.
     fn boundary(&self, slowdown: &[Vec<f64>]) -> String {
         let within = |latency: usize, bandwidth: usize| slowdown[latency][bandwidth] <= ALLOWED;
         let (columns, rows) = (self.map.latencies_ns.len(), self.map.bandwidths_bps.len());

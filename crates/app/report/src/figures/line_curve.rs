@@ -6,7 +6,7 @@ use crate::chart::{Axis, Drawing, Ink, Picture, Plot, WIDE};
 use crate::markup::Markup;
 use crate::words::{nanoseconds, ratio};
 
-/// Draws the curve. `None` if fewer than two of its points are known.
+/// Draws the curve. `None` if fewer than two points are known.
 pub(crate) fn line_curve(lines: &LinesResult) -> Option<Picture> {
     let points: Vec<Point> = lines.curve.iter().filter_map(Point::new).collect();
     let (first, last) = (points.first()?, points.last()?);

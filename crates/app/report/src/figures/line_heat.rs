@@ -7,13 +7,13 @@ use crate::chart::{ChartData, Drawing, Key, Picture, Range, WIDE, legend, style}
 use crate::markup::{Attributes, Markup, Px};
 use crate::words::{bytes, count};
 
-/// Most rows of cells.
+/// Maximum number of rows of cells.
 const ROWS: usize = 40;
 const CELL_HEIGHT: f64 = 9.0;
-/// Width that is kept for addresses.
+/// Width reserved for addresses.
 const MARGIN: f64 = 118.0;
 
-/// Draws the heat. `None` if nothing was missed.
+/// Draws the heat. `None` if there were no misses.
 pub(crate) fn line_heat(meta: &Meta, rows: &[Row]) -> Option<Picture> {
     let heat = Heat::new(meta, rows)?;
     let description = format!(
@@ -28,7 +28,7 @@ pub(crate) fn line_heat(meta: &Meta, rows: &[Row]) -> Option<Picture> {
     Some(Picture::new("line-heat", title, &description, |width| heat.draw(width)))
 }
 
-/// Misses in cells: pages in the order of addresses, as many in each row.
+/// Misses in cells. The pages are in the order of their addresses; each row has the same number of pages.
 struct Heat {
     /// Address of the first byte of each row.
     addresses: Vec<u64>,

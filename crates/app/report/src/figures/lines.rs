@@ -1,4 +1,4 @@
-//! Lines over a common axis, with a legend and an explanation under the pointer.
+//! Lines over a common axis, with a legend and with an explanation under the pointer.
 
 use crate::chart::{Axis, Drawing, Ink, Key, Plot, WIDE, legend};
 use crate::markup::Markup;
@@ -6,17 +6,17 @@ use crate::markup::Markup;
 /// One line.
 pub(crate) struct Series {
     pub name: String,
-    /// Class for colour and dashes: see [`crate::chart::style`].
+    /// Class for colour and dash pattern: see [`crate::chart::style`].
     pub class: String,
     pub points: Vec<(f64, f64)>,
-    /// Interval of each point, in their order; empty if unknown.
+    /// Interval of each point, in the order of the points; empty if unknown.
     pub ranges: Vec<[f64; 2]>,
-    /// Whether to show the points as dots, since they are few and measured.
+    /// Whether to show the points as dots, because they are few and measured.
     pub dots: bool,
 }
 
 impl Series {
-    /// Returns the lower (0) or upper (1) edge of the intervals.
+    /// Returns the lower (0) or upper (1) ends of the intervals.
     fn edge(&self, end: usize) -> Vec<(f64, f64)> {
         self.points.iter().zip(&self.ranges).map(|((x, _), range)| (*x, range[end])).collect()
     }
@@ -31,12 +31,12 @@ pub(crate) struct Lines<'a> {
     pub x: Axis,
     pub y: Axis,
     pub series: &'a [Series],
-    /// Level to compare with, and its name.
+    /// Level for comparison, and its name.
     pub level: Option<(f64, &'a str)>,
 }
 
 impl Lines<'_> {
-    /// Draws the lines; `explain` returns the text for a value of x.
+    /// Draws the lines. `explain` returns the explanation for a value of x.
     pub(super) fn draw(&self, width: f64, explain: impl Fn(f64) -> String) -> Drawing {
         let mut body = Markup::new();
         let height = if width < WIDE { 300.0 } else { 360.0 };

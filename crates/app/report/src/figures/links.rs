@@ -1,4 +1,4 @@
-//! Links of a simulation over time, as cells: their use, and their queues.
+//! Links of a simulation over time, as cells that show their utilization or their queues.
 
 use super::cells::{class, draw_cell, steps};
 use crate::chart::{Axis, Drawing, Key, Picture, Plot, legend, style, text_width};
@@ -7,20 +7,20 @@ use crate::markup::{Attributes, Markup, Px};
 use crate::words::{bytes, nanoseconds, percent};
 
 const ROW: f64 = 15.0;
-/// Shares of the time from which the next darker cell is used.
+/// Utilizations from which the next darker colour is used.
 const SHARES: [f64; style::HEAT - 1] = [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98];
 
 /// Quantity that the cells show.
 struct Shown {
     label: &'static str,
     steps: Vec<f64>,
-    /// Names of the classes.
+    /// Names of the colour classes.
     keys: Vec<String>,
     values: fn(&LinkOverTime) -> Vec<f64>,
     text: fn(f64) -> String,
 }
 
-/// Draws the use of each link over time. `suffix` keeps the figures of several runs apart.
+/// Draws the utilization of each link over time. `suffix` makes the ids of several runs' figures different.
 pub(crate) fn link_use(suffix: &str, links: &LinksOverTime) -> Picture {
     let mut keys = vec![format!("< {}", percent(SHARES[0]))];
     keys.extend(SHARES.iter().map(|share| format!("≥ {}", percent(*share))));
@@ -34,7 +34,7 @@ pub(crate) fn link_use(suffix: &str, links: &LinksOverTime) -> Picture {
     picture(&format!("link-use{suffix}"), "Use of links over time", links, &shown)
 }
 
-/// Draws the queue at each link over time. `None` if nothing ever waited.
+/// Draws the queue of each link over time. `None` if all queues were always empty.
 pub(crate) fn link_queues(suffix: &str, links: &LinksOverTime) -> Option<Picture> {
     let mut links = links.clone();
     links.links.retain(|link| link.queue_bytes.iter().any(|bytes| *bytes > 0));

@@ -9,7 +9,7 @@ use crate::words::{nanoseconds, percent, rate, ratio, share};
 
 const LEVEL: Option<(f64, &str)> = Some((1.05, "5 % loss"));
 
-/// Draws the cuts that have at least two points.
+/// Draws the cuts that have lines of at least two points.
 pub(crate) fn map_lines(map: &SlowdownMap) -> Vec<Picture> {
     let cuts = [against_latency(map), against_bandwidth(map), against_local(map)];
     cuts.into_iter().flatten().collect()
@@ -47,11 +47,11 @@ fn against_local(map: &SlowdownMap) -> Option<Picture> {
     figure("map-local", &title, "local share of the footprint (%)", false, series, |v| percent(v / 100.0))
 }
 
-/// Slowdown, and its interval if it is known.
+/// Slowdown of a cell, and its interval if it is known.
 type Cell = (f64, Option<[f64; 2]>);
 
-/// Returns a line for each local share: its points are at the indices below `length`, which `place` turns into x and
-/// the indices of a cell.
+/// Returns a line for each local share. The points of a line have the indices below `length`; `place` returns the x of an index, and the
+/// indices of its cell.
 fn per_local(
     map: &SlowdownMap,
     length: usize,
@@ -76,7 +76,7 @@ fn at(local: &MapLocal, (latency, bandwidth): (usize, usize)) -> Option<Cell> {
     Some((slowdown, interval()))
 }
 
-/// Returns a line through cells, with its band if each of them has an interval.
+/// Returns a line through cells. The line has a band if each of the cells has an interval.
 fn line(name: &str, cells: impl Iterator<Item = (f64, Cell)>) -> Series {
     let cells: Vec<(f64, Cell)> = cells.collect();
     let ranges: Option<Vec<_>> = cells.iter().map(|(_, (_, interval))| *interval).collect();
@@ -89,7 +89,7 @@ fn line(name: &str, cells: impl Iterator<Item = (f64, Cell)>) -> Series {
     }
 }
 
-/// Gives each line the colour of its place.
+/// Colours each line by its position.
 fn numbered(lines: impl Iterator<Item = Series>) -> Vec<Series> {
     lines.enumerate().map(|(index, series)| Series { class: style::series(index), ..series }).collect()
 }
@@ -131,7 +131,7 @@ fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), v| (lo.min(v), hi.max(v)))
 }
 
-/// Returns at most `limit` indices of `length`, from first to last.
+/// Returns at most `limit` indices below `length`, at even distances from the first to the last.
 fn spread(length: usize, limit: usize) -> Vec<usize> {
     let picked = length.min(limit);
     (0..picked).map(|i| if picked == 1 { 0 } else { i * (length - 1) / (picked - 1) }).collect()

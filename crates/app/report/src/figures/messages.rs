@@ -1,4 +1,4 @@
-//! Slowdowns of simulated messages: by size, and how they are spread.
+//! Slowdowns of simulated messages: by message size, and as a distribution.
 
 use super::lines::{Lines, Series};
 use crate::chart::{Axis, Picture, style, value_at};
@@ -6,7 +6,7 @@ use crate::run::SimulatedRun;
 use crate::words::{bytes, count, number, percent};
 use crate::{Cdf, MessageSlowdowns, SizeSlowdown};
 
-/// Draws median and 99th percentile over the message size, for each run that kept its messages. `None` without any.
+/// Draws median and 99th percentile of the slowdown over the message size, for each run that stored its messages. `None` if no run did.
 pub(crate) fn slowdown_by_size(runs: &[(&str, &SimulatedRun)]) -> Option<Picture> {
     let mut series = Vec::new();
     for (index, name, slowdowns) in kept(runs) {
@@ -14,7 +14,7 @@ pub(crate) fn slowdown_by_size(runs: &[(&str, &SimulatedRun)]) -> Option<Picture
             1 => percentile.to_string(),
             _ => format!("{name}, {percentile}"),
         };
-        // Runs have a colour each; with a single run, the percentiles have.
+        // Each run has one colour. With a single run, each percentile has one.
         let (median, tail) = match runs.len() {
             1 => (style::series(0), style::series(1)),
             _ => (format!("{} thin", style::series(index)), style::series(index)),
@@ -36,7 +36,7 @@ pub(crate) fn slowdown_by_size(runs: &[(&str, &SimulatedRun)]) -> Option<Picture
     Some(Picture::new("slowdown-by-size", "Slowdown by message size", &described.join(" "), draw))
 }
 
-/// Draws the cumulative distribution of slowdowns, for each run that kept its messages. `None` without any.
+/// Draws the cumulative distribution of slowdowns, for each run that stored its messages. `None` if no run did.
 pub(crate) fn slowdown_cdf(runs: &[(&str, &SimulatedRun)]) -> Option<Picture> {
     let (_, most) = range(kept(runs).map(|(_, _, slowdowns)| slowdowns.all.range().1))?;
     let (least, _) = range(kept(runs).map(|(_, _, slowdowns)| slowdowns.all.range().0))?;
@@ -63,7 +63,7 @@ pub(crate) fn slowdown_cdf(runs: &[(&str, &SimulatedRun)]) -> Option<Picture> {
     Some(Picture::new("slowdown-cdf", "How slowdowns are spread", &description, draw))
 }
 
-/// Returns the runs that kept their messages, with their place among all.
+/// Returns the runs that stored their messages, each with its index among all runs.
 fn kept<'a>(
     runs: &'a [(&'a str, &'a SimulatedRun)],
 ) -> impl Iterator<Item = (usize, &'a str, &'a MessageSlowdowns)> {
@@ -81,7 +81,7 @@ fn line(
     Series { name, class, points, ranges: Vec::new(), dots: true }
 }
 
-/// Returns an axis for slowdowns: of equal ratios if they span a decade.
+/// Returns an axis for slowdowns, which is logarithmic if they span more than a decade.
 fn slowdown_axis(label: &str, least: f64, most: f64) -> Axis {
     match most > 10.0 * least {
         true => Axis::log(&format!("{label} (logarithmic)"), least.min(1.0), most * 1.05),

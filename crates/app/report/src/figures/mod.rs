@@ -1,4 +1,4 @@
-//! The figures of a report, one module each: data in, [`Picture`](crate::Picture) out.
+//! The figures of a report. Each module turns data into a [`Picture`](crate::Picture).
 
 mod cdf;
 mod cells;

@@ -1,4 +1,4 @@
-//! The fitted line at the fabrics' fetch times.
+//! The fitted line at the fetch times of the fabrics.
 
 use unrack_record::{Comparison, FabricResult, Fit, Interval, Requirement, Stated};
 
@@ -8,13 +8,13 @@ use crate::chart::{
 use crate::markup::{Markup, Px};
 use crate::words::{nanoseconds, percent, ratio};
 
-/// Distance between two labels, one above the other, in pixels.
+/// Vertical distance between two labels, in pixels.
 const LINE: f64 = 16.0;
-/// Name of the line at which a page's bits alone take as long as a fetch.
+/// Name of the vertical line at the transmission time of a page.
 const BITS: &str = "the bits of a page";
 
-/// Draws the line at the fabrics' fetch times, which are too short to be seen beside injected delays, and the longest
-/// fetch time for each allowed loss. `None` if nothing can be concluded from the line.
+/// Draws the fitted line at the fetch times of the fabrics, which are too short to be visible in the figure of the injected delays. It also
+/// draws the longest fetch time for each allowed loss. `None` if the fitted line allows no conclusion.
 pub(crate) fn near_fabrics(c: &Comparison) -> Option<Picture> {
     let fit = c.injection.fit.as_ref().filter(|_| c.injection.withheld.is_none())?;
     let names: Vec<_> = c.fabrics.iter().map(|fabric| fabric.fabric.as_str()).collect();
@@ -39,7 +39,7 @@ pub(crate) fn near_fabrics(c: &Comparison) -> Option<Picture> {
     Some(Picture::new("slowdown-fabrics", "Where the fabrics are", &description, |width| near.draw(width)))
 }
 
-/// A fabric on the line.
+/// A fabric, as a point on the line.
 struct Fabric {
     name: String,
     class: String,
@@ -94,7 +94,7 @@ impl Near<'_> {
         1.0 + waits_per_s * us / 1e6
     }
 
-    /// Marks the time at which the bits of a page alone take as long as the whole fetch.
+    /// Marks the transmission time of a page, which is the lower bound of a fetch.
     fn draw_bits(&self, plot: &mut Plot, m: &mut Markup) {
         if !plot.x.contains(self.page_us) {
             return;
@@ -104,7 +104,7 @@ impl Near<'_> {
         plot.level(m, Ink { class: "faint thin", name: BITS }, self.page_us, &text);
     }
 
-    /// Names the line of the page's bits beside it, at its lower end or above what is there.
+    /// Writes the name of the vertical line at a page's transmission time beside that line, at its lower end or above other labels.
     fn name_bits(&self, plot: &Plot, m: &mut Markup, labels: &mut Labels) {
         if !plot.x.contains(self.page_us) {
             return;
@@ -119,7 +119,7 @@ impl Near<'_> {
     }
 
     fn draw_line(&self, plot: &mut Plot, m: &mut Markup) {
-        // The line extends to the right as long as it is below the upper edge.
+        // The line extends to the right until it reaches the upper edge.
         let Fit { waits_per_s, waits_per_s_ci95: [few, many], .. } = *self.fit;
         let steepest = waits_per_s.max(many).max(1e-9);
         let end = plot.x.end().min((plot.y.end() - 1.0) * 1e6 / steepest);
@@ -135,8 +135,8 @@ impl Near<'_> {
     }
 }
 
-/// Draws a line from the allowed loss to the fitted line and down to the time, with the time's interval across. Its
-/// text is above the line at the left, if that is free.
+/// Draws a line from the allowed loss to the fitted line and down to the fetch time, and draws the interval of the fetch time across it.
+/// The text is above the line at the left, if that space is free.
 fn allowed(plot: &mut Plot, m: &mut Markup, requirement: &Requirement, labels: &mut Labels) {
     let (loss, y) = (percent(requirement.loss), plot.at_y(1.0 + requirement.loss));
     if !plot.y.contains(1.0 + requirement.loss) {
@@ -171,8 +171,8 @@ fn allowed(plot: &mut Plot, m: &mut Markup, requirement: &Requirement, labels: &
     }
 }
 
-/// Draws the fabrics from right to left, each with its name above, or above the names that are in its way; below, if there
-/// is no room above.
+/// Draws the fabrics from right to left. Each name is above its point, or above the labels that are in its way; if there is no space above,
+/// it is below the point.
 fn draw_places(places: &[Fabric], plot: &mut Plot, m: &mut Markup, labels: &mut Labels) {
     let mut sorted: Vec<_> = places.iter().collect();
     sorted.sort_by(|a, b| b.fetch_us.total_cmp(&a.fetch_us));

@@ -1,4 +1,4 @@
-//! Rows for fabrics or runs: a dot, its interval, and the value beside it.
+//! Rows for fabrics or runs. Each row has a dot, its interval, and the value as text.
 
 use unrack_record::Comparison;
 
@@ -10,24 +10,24 @@ use crate::words::{number, percent, ratio};
 use crate::{SimulatedRun, Simulation};
 
 const ROW: f64 = 34.0;
-/// Height of a line of names above the plot.
+/// Height of one line of level names above the plot.
 const LEVEL_LINE: f64 = 14.0;
 
 /// One row of the picture.
 struct Row {
     name: String,
     class: String,
-    /// Position of the dot; `None` if it is withheld: the row then has its text alone.
+    /// Position of the dot. `None` if the value is withheld; the row then has only its text.
     value: Option<f64>,
     interval: Option<[f64; 2]>,
-    /// The same quantity from another method.
+    /// The same quantity by another method.
     ring: Option<f64>,
     text: String,
     explanation: String,
     ring_explanation: String,
 }
 
-/// Draws the program's slowdown on each fabric: the answer as a picture.
+/// Draws the program's slowdown on each fabric, which is the answer of a comparison as a picture.
 pub(crate) fn by_fabric(c: &Comparison) -> Option<Picture> {
     if c.fabrics.is_empty() {
         return None;
@@ -70,7 +70,7 @@ fn fabric_row(names: &[&str], fabric: &unrack_record::FabricResult) -> Row {
     }
 }
 
-/// Draws message slowdowns of simulations: mean, with the interval from the median to the 99th percentile.
+/// Draws the slowdowns of the messages of simulations: the mean, with the interval from the median to the 99th percentile.
 pub(crate) fn by_simulation(runs: &[(&str, &SimulatedRun)]) -> Option<Picture> {
     let summaries = || runs.iter().map(|(name, run)| (*name, &run.summary));
     let counted = || summaries().filter(|(_, run)| run.slowdown.count > 0);
@@ -137,7 +137,8 @@ fn label(name: &str, width: f64) -> String {
     fitted(name, width * 0.28)
 }
 
-/// Returns the line of text above the plot on which the name of each level has room, counted from 0 upwards: each level has a name.
+/// Returns, for each level, the number of the text line above the plot that has space for the level's name. Line 0 is the lowest. There are
+/// as many lines as the names need, so that each level has a name.
 fn level_lines(plot: &Plot, levels: &[&(f64, String)]) -> Vec<usize> {
     let mut ends: Vec<f64> = Vec::new();
     let line = |(level, text): &&(f64, String)| {
@@ -150,7 +151,7 @@ fn level_lines(plot: &Plot, levels: &[&(f64, String)]) -> Vec<usize> {
     levels.iter().map(line).collect()
 }
 
-/// Draws an upright line with its name above, on a line of text.
+/// Draws a vertical line with its name above it, in the given line of text.
 fn draw_level(m: &mut Markup, plot: &mut Plot, level: f64, text: &str, line: usize) {
     let (x, y) = (plot.at_x(level), plot.top - 5.0 - LEVEL_LINE * line as f64);
     plot.level(m, Ink { class: "accent thin", name: text }, level, text);
@@ -179,7 +180,7 @@ fn draw_row(m: &mut Markup, plot: &mut Plot, row: &Row, y: f64, width: f64) {
     m.text("text", &[("class", &"halo"), ("x", &Px(right + 12.0)), ("y", &Px(y + 4.0))], &row.text);
 }
 
-/// Notes what the row shows, for the specification.
+/// Records the values of a row for the Vega-Lite specification.
 fn note_row(plot: &mut Plot, row: &Row) {
     let ink = Ink { class: &row.class, name: &row.name };
     let at = |value: f64| (Place::Number(value), Place::Name(row.name.clone()));
@@ -200,7 +201,7 @@ fn draw_circle(m: &mut Markup, class: &str, (x, y, r): (f64, f64, f64), explanat
 mod tests {
     use super::*;
 
-    /// Lines close to each other: in the README's picture, one of three had no name.
+    /// Levels that are close to each other. In the picture of the README, one of three such levels had no name.
     #[test]
     fn each_level_has_its_name() {
         let level = |loss: f64| (1.0 + loss, format!("{} loss", percent(loss)));

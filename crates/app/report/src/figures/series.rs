@@ -1,4 +1,4 @@
-//! Measured lines of several fabrics over one axis, as studies draw them.
+//! Measured lines of several fabrics over one axis, as in the charts of studies.
 
 use crate::chart::{Axis, Drawing, Ink, Key, Picture, Plot, WIDE, legend, style};
 use crate::markup::Markup;
@@ -7,36 +7,36 @@ use crate::words::{ratio, short};
 /// A chart of lines, or of dots over names.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SeriesChart {
-    /// Name of the figure: letters, digits and dashes.
+    /// Name of the figure, which consists of letters, digits and dashes.
     pub id: String,
     pub title: String,
     pub x: SeriesAxis,
     pub y_label: String,
-    /// Whether y has equal ratios instead of equal steps.
+    /// Whether the y axis is logarithmic.
     pub y_log: bool,
     pub series: Vec<ChartSeries>,
-    /// Name of the points' ranges; `None` if they have none.
+    /// Name of the points' ranges; `None` if the points have no ranges.
     pub ranges: Option<String>,
 }
 
-/// Points (x, y) of one fabric, ours and published; x is a number, or the place of a name.
+/// Points (x, y) of one fabric, both measured and published. x is a number, or the index of a name.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ChartSeries {
     pub name: String,
     pub points: Vec<(f64, f64)>,
-    /// Least and most at each point, in their order; empty if unknown.
+    /// Minimum and maximum at each point, in the order of the points; empty if unknown.
     pub ranges: Vec<[f64; 2]>,
     /// Points that a paper published for the same fabric.
     pub published: Vec<(f64, f64)>,
 }
 
 impl ChartSeries {
-    /// Returns a series of points alone.
+    /// Returns a series that has only points.
     pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> ChartSeries {
         ChartSeries { name: name.into(), points, ..ChartSeries::default() }
     }
 
-    /// Returns the range of a point, which is the point itself if none is known.
+    /// Returns the range of a point. If no range is known, both ends are the point itself.
     fn range(&self, index: usize) -> [f64; 2] {
         self.ranges.get(index).copied().unwrap_or([self.points[index].1; 2])
     }
@@ -165,7 +165,7 @@ impl SeriesAxis {
     }
 }
 
-/// Returns " (1.1 to 1.3)"; nothing for a range without extent.
+/// Returns a text such as " (1.1 to 1.3)", or an empty text if both ends of the range are equal.
 fn range_text([lo, hi]: [f64; 2]) -> String {
     if hi > lo { format!(" ({} to {})", ratio(lo), ratio(hi)) } else { String::new() }
 }

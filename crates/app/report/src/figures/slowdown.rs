@@ -8,7 +8,7 @@ use crate::words::{count, nanoseconds, ratio};
 
 const FIT: Ink = Ink { class: "ink", name: "fit" };
 
-/// Draws measured run times at injected delays, and the straight line through them.
+/// Draws the measured run times at injected delays, and the fitted line. `None` without a native time, runs or a line.
 pub(crate) fn against_latency(c: &Comparison) -> Option<Picture> {
     let native_s = c.native.as_ref()?.median_s;
     if c.injection.points.is_empty() || native_s <= 0.0 {
@@ -29,7 +29,7 @@ pub(crate) fn against_latency(c: &Comparison) -> Option<Picture> {
     Some(Picture::new("slowdown-latency", title, &description, |width| measured.draw(width)))
 }
 
-/// Content of the figure: runs, and the line through them.
+/// Content of the figure: the runs, and the fitted line.
 struct Measured<'a> {
     points: &'a [InjectionPoint],
     native_s: f64,
@@ -71,7 +71,7 @@ impl Measured<'_> {
         Axis::linear("slowdown (run time over native)", lo, hi)
     }
 
-    /// Marks the delays below the pager's own cost, which cannot be injected.
+    /// Marks the delays below the pager's cost, which cannot be injected.
     fn floor(&self, plot: &mut Plot, m: &mut Markup) {
         let Some(floor) = self.floor_ns.map(|ns| ns / 1e3).filter(|us| plot.x.contains(*us) && *us > 0.0)
         else {
@@ -89,7 +89,8 @@ impl Measured<'_> {
         m.text("text", &[("class", &"note"), ("x", &Px(beside)), ("y", &Px(bottom - 7.0))], name);
     }
 
-    /// Draws the line, and the band between the slopes of its confidence interval, which turns about the mean delay.
+    /// Draws the fitted line, and the band between the slopes at the ends of its confidence interval. The line turns about its point at the
+    /// mean delay.
     fn model(&self, plot: &mut Plot, m: &mut Markup) {
         let [flat, steep] = self.fit.waits_ci95.map(|waits| self.turned(waits));
         let (pivot, end) = (flat.pivot, self.longest_ns() / 1e3);
@@ -132,7 +133,7 @@ fn keys(m: &mut Markup, width: f64) -> f64 {
     legend(m, 40.0, width - 56.0, &entries)
 }
 
-/// A line of slowdown over microseconds, through a pivot.
+/// A line through a pivot, which gives the slowdown over a delay in microseconds.
 struct Turned {
     pivot: (f64, f64),
     slope: f64,
@@ -143,7 +144,7 @@ impl Turned {
         (us, self.pivot.1 + self.slope * (us - self.pivot.0))
     }
 
-    /// Returns the line's start at 0 us; where the line would be negative, it follows the axis.
+    /// Returns the start of the line, at 0 us. Where the line would be negative, it follows the axis instead.
     fn left_half(&self) -> Vec<(f64, f64)> {
         match self.at(0.0) {
             (_, start) if start < 0.0 => vec![(0.0, 0.0), (self.pivot.0 - self.pivot.1 / self.slope, 0.0)],

@@ -1,14 +1,14 @@
-//! Charts of a sweep: slowdown over one of its keys, a line for each choice of the others.
+//! Charts of a sweep: slowdown over one of its keys, with a line for each combination of the other keys.
 
 use super::series::{ChartSeries, SeriesAxis, SeriesChart};
 use crate::chart::Picture;
 use unrack_record::{Figures, Sweep, SweepPoint};
 
-/// Accessor of a figure of a point, if it has one.
+/// Function that returns one figure of a point, if the point has it.
 type Of = fn(&Figures) -> Option<f64>;
 
-/// Draws mean and 99th percentile of the slowdown; for several seeds, their mean in a band from the least to the most. Returns nothing if only seeds differ
-/// or no message counted.
+/// Draws mean and 99th percentile of the slowdown. With several seeds, each line is the mean over the seeds in a band from the minimum to
+/// the maximum. Returns an empty list if only the seeds differ, or if no message counted.
 pub fn sweep_figures(sweep: &Sweep) -> Vec<Picture> {
     let Some(x) = across(sweep) else { return Vec::new() };
     let mean = figure(sweep, x, ("mean", "mean slowdown"), |figures| figures.slowdown_mean);
@@ -37,7 +37,8 @@ fn seeds(sweep: &Sweep) -> usize {
 
 const SEED: &str = "seed";
 
-/// Returns the index of the key to draw over: the first whose values are all numbers, else the first.
+/// Returns the index of the key for the x axis: the first key whose values are all numbers; if there is none, the first key. The seed is
+/// not used.
 fn across(sweep: &Sweep) -> Option<usize> {
     let keys = || (0..sweep.keys.len()).filter(|n| sweep.keys[*n] != SEED);
     let is_number = |n: &usize| sweep.points.iter().all(|point| point.values[*n].parse::<f64>().is_ok());
@@ -55,7 +56,7 @@ fn names(sweep: &Sweep, key: usize) -> Vec<String> {
     names
 }
 
-/// Returns a line for each choice of the other keys, by its name.
+/// Returns a line for each combination of values of the other keys. The combination is the name of the line.
 fn series(sweep: &Sweep, x: usize, of: Of) -> Vec<ChartSeries> {
     let places = names(sweep, x);
     let numeric = places.iter().all(|name| name.parse::<f64>().is_ok());
@@ -76,7 +77,7 @@ fn series(sweep: &Sweep, x: usize, of: Of) -> Vec<ChartSeries> {
 
 struct Line {
     name: String,
-    /// Points: x, and y of each seed.
+    /// Points: x, and the y of each seed.
     points: Vec<(f64, Vec<f64>)>,
 }
 
@@ -88,7 +89,7 @@ impl Line {
         }
     }
 
-    /// Returns the means over the seeds, with the least and the most if there are several.
+    /// Returns the means over the seeds. If there are several seeds, it also returns the minimum and the maximum.
     fn series(self) -> ChartSeries {
         let mean = |seeds: &[f64]| seeds.iter().sum::<f64>() / seeds.len() as f64;
         let ends = |seeds: &[f64]| {
@@ -158,7 +159,7 @@ mod tests {
             ..ChartSeries::new("edm", vec![(0.2, 1.5), (0.4, 3.0)])
         };
         assert_eq!(lines, [edm, ChartSeries::new("cxl", vec![(0.2, 4.0)])]);
-        // Without values of the 99th percentile, there is one chart.
+        // If there are no values of the 99th percentile, there is only one chart.
         let figures = sweep_figures(&sweep);
         assert_eq!(figures.len(), 1);
         let svg = figures[0].to_svg();

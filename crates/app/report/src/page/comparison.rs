@@ -52,7 +52,7 @@ fn figures_of(compared: &ComparedRun) -> Vec<Picture> {
     all.into_iter().flatten().map(|figure| figure.named(program(&c.command))).collect()
 }
 
-/// Returns warnings. Reasons for withheld values are left out, since they stand in place of these.
+/// Returns the warnings. The reason why the fitted line is withheld is left out, because the page shows that reason in place of the line.
 fn warnings(c: &Comparison) -> Vec<String> {
     let others = c.warnings.iter().filter(|warning| Some(*warning) != c.injection.withheld.as_ref());
     others

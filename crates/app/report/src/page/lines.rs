@@ -1,4 +1,4 @@
-//! Section of loads and stores.
+//! Section of a run by loads and stores.
 
 use unrack_record::LinesResult;
 

@@ -1,11 +1,11 @@
-//! Details of how a run was made, folded away on the page.
+//! Details of how a run was made, which the page shows on demand.
 
 use unrack_record::Manifest;
 
 use crate::markup::Markup;
 use crate::words::{command_line, seconds};
 
-/// Writes the program's command, and the manifest's account of the run.
+/// Writes the program's command, and the description of the run in the manifest.
 pub(crate) fn draw(m: &mut Markup, command: &[String], manifest: Option<&Manifest>) {
     if !command.is_empty() {
         folded(m, "The program", &command_line(command));
@@ -23,7 +23,7 @@ pub(crate) fn draw(m: &mut Markup, command: &[String], manifest: Option<&Manifes
     }
 }
 
-/// Writes a text verbatim, shown on demand.
+/// Writes a text verbatim, in an element that the reader can unfold.
 pub(crate) fn folded(m: &mut Markup, summary: &str, text: &str) {
     m.open("details", &[]).text("summary", &[], summary).text("pre", &[], text).close("details");
 }

@@ -1,4 +1,4 @@
-//! The report page, in one file.
+//! The report page, as a single file.
 
 mod comparison;
 mod lines;
@@ -26,16 +26,16 @@ const LINES_TERMS: &str = include_str!("terms-lines.html");
 const NETWORK_TERMS: &str = include_str!("terms-network.html");
 const PROGRAM_TERMS: &str = include_str!("terms-program.html");
 
-/// Content security policy: the page fetches nothing.
+/// Content security policy: the page may not load anything.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
-/// One or several runs, to be shown on one page.
+/// One or several runs for one page.
 #[derive(Debug, Clone)]
 pub struct Report {
     runs: Vec<RecordedRun>,
 }
 
-/// Content of one section. Simulations share a section, side by side.
+/// Content of one section. Simulations are side by side in the same section.
 enum Part<'a> {
     Comparison(&'a RecordedRun, &'a ComparedRun),
     Lines(&'a RecordedRun, &'a LinesRun),
@@ -45,10 +45,10 @@ enum Part<'a> {
 }
 
 impl Report {
-    /// Reads the folders, in the order in which they will be shown.
+    /// Reads the run folders, in the order in which the page shows them.
     ///
     /// # Errors
-    /// [`ReportError`] if there are none, or one cannot be read.
+    /// [`ReportError`] if `folders` is empty, or if a folder cannot be read.
     pub fn read<P: AsRef<Path>>(folders: &[P]) -> Result<Report, ReportError> {
         if folders.is_empty() {
             return Err(ReportError::NoFolder);
@@ -67,7 +67,7 @@ impl Report {
         self.sections().into_iter().flat_map(|section| section.figures).collect()
     }
 
-    /// Returns warnings to read before comparing simulations that share a section.
+    /// Returns the warnings that a reader must consider before comparing simulations in the same section.
     pub fn unlike(&self) -> Vec<String> {
         let warnings = |part: &Part| match part {
             Part::Simulations(runs) => Unlike::new(runs).warnings(),
@@ -76,7 +76,7 @@ impl Report {
         self.parts().iter().flat_map(warnings).collect()
     }
 
-    /// Writes the page into a file.
+    /// Writes the page to a file.
     ///
     /// # Errors
     /// [`ReportError`] if the file cannot be written.
@@ -84,7 +84,7 @@ impl Report {
         Ok(atomic_write(path, self.html().as_bytes())?)
     }
 
-    /// Returns the page: well-formed as HTML and as XML.
+    /// Returns the page, which is well-formed both as HTML and as XML.
     pub fn html(&self) -> String {
         let sections = self.sections();
         let title = match &sections[..] {
@@ -191,7 +191,7 @@ fn head(m: &mut Markup, title: &str) {
     });
 }
 
-/// Writes question and answer of a single result, or links to several.
+/// Writes the question and the answer of a single result, or links to several results.
 fn heading(m: &mut Markup, title: &str, sections: &[Section]) {
     m.text("p", &[("class", &"kicker")], "Unrack report").text("h1", &[], title);
     if let [only] = sections {

@@ -13,8 +13,7 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    /// Returns a section. `prefix` keeps the ids of several sections apart. [`Section::figure`] places the figures
-    /// into the body.
+    /// Returns a section. `prefix` makes the ids of several sections different. [`Section::figure`] places the figures into the body.
     pub(super) fn new(prefix: &str, question: String, answer: String, figures: Vec<Picture>) -> Section {
         let renamed = |figure: Picture| {
             let id = format!("{prefix}{}", figure.id);
@@ -24,7 +23,7 @@ impl Section {
         Section { id: format!("{prefix}result"), question, answer, figures, body: Markup::new() }
     }
 
-    /// Places the figure whose id ends with `id`, if there is one, with a caption that helps to read it.
+    /// Places the figure whose id ends with `id`, if there is one, with a caption that explains how to read it.
     pub(super) fn figure(&mut self, id: &str, caption: &str) {
         let Some(figure) = self.figures.iter().find(|figure| figure.id.ends_with(id)) else { return };
         self.body.element("figure", &[("id", &figure.id)], |m| {
@@ -34,7 +33,7 @@ impl Section {
         });
     }
 
-    /// Writes warnings to check before trusting the result, if there are any.
+    /// Writes the warnings that a reader must consider before relying on the result, if there are any.
     pub(super) fn warnings(&mut self, warnings: &[String]) {
         if warnings.is_empty() {
             return;
@@ -45,7 +44,7 @@ impl Section {
         });
     }
 
-    /// Writes names and values, large, in a row.
+    /// Writes names and values in large text, in a row.
     pub(super) fn facts(&mut self, facts: &[(&str, String)]) {
         self.body.element("dl", &[("class", &"facts")], |m| {
             for (name, value) in facts {
@@ -73,15 +72,15 @@ pub(crate) fn list(m: &mut Markup, items: &[String]) {
     });
 }
 
-/// Columns that belong together: their name, the term that explains it, and the columns' heads. Without columns the
-/// group is a column itself.
+/// Columns that belong together: their name, the term that explains it, and the headings of the columns. A group without columns is itself
+/// one column.
 pub(crate) struct Group<'a> {
     pub name: &'a str,
     pub term: &'static str,
     pub columns: &'static [&'static str],
 }
 
-/// Writes a table whose first column names the rows and whose column heads link to their explanation.
+/// Writes a table. The first column names the rows, and the column headings link to their explanations.
 pub(crate) fn table(m: &mut Markup, caption: &str, groups: &[Group], rows: &[Vec<String>]) {
     let region: Attributes =
         &[("class", &"scroll"), ("role", &"region"), ("aria-label", &caption), ("tabindex", &"0")];

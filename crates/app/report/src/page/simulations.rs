@@ -86,7 +86,7 @@ pub(crate) fn section(prefix: &str, runs: &[(&RecordedRun, &SimulatedRun)]) -> S
     section
 }
 
-/// Places the figures of what happened inside one run, if it was observed.
+/// Places the figures of events within one run, if the run was observed.
 fn inside(section: &mut Section, suffix: &str) {
     section.figure(
         &format!("link-use{suffix}"),
@@ -129,7 +129,7 @@ fn figures_of(runs: &[(&RecordedRun, &SimulatedRun)]) -> Vec<Picture> {
     all.into_iter().flatten().collect()
 }
 
-/// Returns the end of the ids of one run's own figures.
+/// Returns the suffix for the ids of the figures of one run.
 fn suffix(runs: &[(&RecordedRun, &SimulatedRun)], index: usize) -> String {
     if runs.len() > 1 { format!("-{}", index + 1) } else { String::new() }
 }
@@ -217,7 +217,7 @@ fn job_rows(name: &str, run: &Simulation) -> Vec<Vec<String>> {
     run.jobs.iter().map(row).collect()
 }
 
-/// Returns warnings about one run, to check before trusting its figures.
+/// Returns the warnings about one run that a reader must consider before relying on its figures.
 fn warnings(name: &str, run: &Simulation) -> Vec<String> {
     let told = run.warnings.iter().any(|warning| warning.key == "unfinished");
     let unfinished = unfinished(name, run).filter(|_| !told);
@@ -225,7 +225,7 @@ fn warnings(name: &str, run: &Simulation) -> Vec<String> {
     unfinished.into_iter().chain(others).collect()
 }
 
-/// Returns a warning of messages that did not finish, for a run that has none of its own.
+/// Returns a warning about messages that did not finish. It is for runs without such a warning in their summary.
 fn unfinished(name: &str, run: &Simulation) -> Option<String> {
     let unfinished = run.unfinished.as_ref()?;
     Some(format!("{name}: {} messages did not finish: {}", count(unfinished.messages), unfinished.why))

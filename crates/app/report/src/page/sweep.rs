@@ -33,7 +33,7 @@ pub(crate) fn section(prefix: &str, run: &RecordedRun, sweep: &Sweep) -> Section
     section
 }
 
-/// Returns the range of the mean slowdown.
+/// Returns a sentence with the range of the mean slowdown.
 fn answer(sweep: &Sweep) -> String {
     let known = |point: &SweepPoint| Some((point.figures.slowdown_mean?, settings(sweep, point)));
     let all: Vec<(f64, String)> = sweep.points.iter().filter_map(known).collect();

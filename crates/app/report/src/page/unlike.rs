@@ -1,4 +1,4 @@
-//! Differences between simulations that share a section.
+//! Differences between simulations in the same section.
 
 use unrack_record::Manifest;
 
@@ -6,16 +6,16 @@ use crate::settings::{self, Differing, Settings};
 use crate::words::listed;
 use crate::{RecordedRun, SimulatedRun};
 
-/// Name of the build among the settings.
+/// Key of the build among the settings.
 const BUILD: &str = "build";
-/// Most things named in a title; more are only counted.
+/// Maximum number of differences that a title lists. If there are more, the title only counts them.
 const NAMED: usize = 3;
 
 pub(crate) struct Unlike {
     differing: Vec<Differing>,
-    /// Things that differ: see [`settings::things`].
+    /// Differences as groups of keys: see [`settings::things`].
     things: Vec<String>,
-    /// Names of runs without a scenario: their differences are unknown.
+    /// Names of runs without a scenario, whose differences are therefore unknown.
     unknown: Vec<String>,
     names: Vec<String>,
 }
@@ -29,13 +29,13 @@ impl Unlike {
         let unknown = names.iter().zip(&known).filter(|(_, settings)| settings.is_none());
         let unknown: Vec<String> = unknown.map(|(name, _)| name.clone()).collect();
         let all: Vec<&Settings> = known.iter().flatten().collect();
-        // With a gap in the list, values would stand beside the wrong names.
+        // If a run were missing, later values would be paired with the wrong names.
         let differing = if unknown.is_empty() { settings::differing(&all) } else { Vec::new() };
         let things = settings::things(&differing);
         Unlike { differing, things, unknown, names }
     }
 
-    /// Returns the title of the section: a comparison of fabrics only if nothing else differs.
+    /// Returns the title of the section. It is a comparison of fabrics only if no other settings differ.
     pub(super) fn question(&self, fabrics: &[String]) -> String {
         let is_of_fabric = |thing: &String| thing == "fabric" || thing.starts_with("fabric.");
         let carriers = listed(fabrics);
@@ -55,7 +55,7 @@ impl Unlike {
         }
     }
 
-    /// Returns warnings to read before two results are compared.
+    /// Returns the warnings that a reader must consider before comparing two results.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if !self.unknown.is_empty() && self.names.len() > 1 {
@@ -73,7 +73,7 @@ impl Unlike {
         warnings
     }
 
-    /// Returns a line for each key: `workload.load: 50% in half, 40% in less`.
+    /// Returns a line for each key, such as `workload.load: 50% in half, 40% in less`.
     pub(super) fn lines(&self) -> Vec<String> {
         let value = |(value, name): (&Option<String>, &String)| {
             format!("{} in {name}", value.as_deref().unwrap_or("absent"))
@@ -86,7 +86,7 @@ impl Unlike {
     }
 }
 
-/// Returns the settings, and the build: another build may give other results.
+/// Returns the settings of a run, and the build, because another build may give other results.
 fn of_run(manifest: Option<&Manifest>) -> Option<Settings> {
     let mut settings = settings::settings(manifest)?;
     let build = &manifest?.build;

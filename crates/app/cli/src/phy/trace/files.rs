@@ -1,4 +1,4 @@
-//! Blocks that crossed the links, as a capture and as waveforms.
+//! Writes the blocks that crossed the links as a packet capture and as waveforms.
 
 use crate::failure::Failure;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use unrack_record::waves::{Signal, Waves};
 /// Rate of a link in bits/s: one block of 64 bits per cycle.
 const RATE_BPS: u64 = 25_000_000_000;
 
-/// One direction of a link, as its receiver sees it.
+/// One direction of a link, as its receiver decodes it.
 struct Way {
     memory: u32,
     frames: u32,
@@ -27,11 +27,11 @@ struct Way {
     decoder: Decoder,
     deframer: Deframer,
     message: Vec<Block>,
-    /// Cycle after the last that it saw: cycles up to the next block are idle.
+    /// Cycle after the last one that was processed. The cycles from here up to the next block are idle.
     next: u64,
 }
 
-/// Writes a capture: messages as records of type USER0, whose layout is in docs/phy.md, and frames as Ethernet.
+/// Writes a capture. Messages are records of type USER0, whose layout is in docs/phy.md; frames are Ethernet packets.
 pub(super) fn capture(path: &Path, crossings: &[Crossing], policy: MuxPolicy) -> Result<(), Failure> {
     let mut file = Pcapng::create(path)?;
     let mut ways: BTreeMap<(u16, bool), Way> = BTreeMap::new();
@@ -103,7 +103,7 @@ impl Way {
         Ok(())
     }
 
-    /// Writes a record: `UE`, version 1, a zero, then nine bytes per block: sync header, and payload in the order of
+    /// Writes the record of a message: `UE`, version 1, a zero, then nine bytes per block: the sync header, and the payload in the order of
     /// the line.
     fn record(&self, file: &mut Pcapng, blocks: &[Block], time_ps: u64) -> Result<(), Failure> {
         let mut bytes = vec![b'U', b'E', 1, 0];

@@ -1,4 +1,4 @@
-//! `unrack phy trace`: requests and frames through nodes and a switch, cycle by cycle.
+//! `unrack phy trace`: runs requests and frames through nodes and a switch, cycle by cycle.
 
 mod files;
 

@@ -1,4 +1,4 @@
-//! Capture of packets, with one interface for each direction of a link.
+//! Packet capture, with one interface for each direction of a link.
 
 use super::link_name;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ impl Capture {
         Ok(Capture { file, wire, topology: topology.clone(), interfaces: BTreeMap::new() })
     }
 
-    /// Writes a packet, at the time when its last bit left.
+    /// Writes a packet, with the time at which its last bit left.
     pub(super) fn packet(&mut self, hop: &Hop, message: Option<&Message>) -> Result<(), RecordError> {
         let interface = match self.interfaces.get(&hop.link) {
             Some(interface) => *interface,

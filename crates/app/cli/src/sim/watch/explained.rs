@@ -1,4 +1,4 @@
-//! Breakdown of one message's time, for people and for programs.
+//! Breakdown of one message's time, as text for people and as JSON for programs.
 
 use serde_json::{Value, json};
 use unrack_sim::observe::{Explanation, TimeSpent};
@@ -10,12 +10,12 @@ use unrack_workload::MessageId;
 pub(crate) struct Explained {
     pub id: MessageId,
     pub explanation: Explanation,
-    /// Completion time of the message alone.
+    /// Completion time that the message would have alone.
     pub unloaded: Time,
 }
 
 impl Explained {
-    /// Returns a table whose times sum to the completion time.
+    /// Returns a table whose times add up to the completion time.
     pub(crate) fn text(&self) -> String {
         let Explained { id, explanation, unloaded } = self;
         let Explanation { message, submitted, completed, .. } = explanation;

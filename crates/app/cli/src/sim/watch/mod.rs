@@ -1,4 +1,4 @@
-//! Observers of a simulation beyond its results: links over time, packets, one message's time.
+//! Observers of a simulation in addition to its results: links over time, packets, and the time of one message.
 
 mod capture;
 mod explained;
@@ -65,7 +65,7 @@ impl Args {
         files.into_iter().any(Option::is_some) || self.explain.is_some() || self.only.is_some()
     }
 
-    /// Refuses samples for which there is no memory, if the length of the run is known in advance.
+    /// Fails if there is too little memory for the samples. The check is possible only if the length of the run is known in advance.
     pub(super) fn check_memory(
         &self,
         scenario: &ValidScenario,
@@ -81,8 +81,8 @@ impl Args {
         Ok(MemoryLeft::now().check(&need.with_samples(scenario, intervals))?)
     }
 
-    /// Opens the files of all observers, so that files that cannot be written are noticed before the run. `None` if
-    /// there are no observers.
+    /// Opens the files of all observers, so that a file that cannot be written is reported before the run. `None` if there are no
+    /// observers.
     pub(super) fn open(&self, setup: &Setup, fabric: &'static str) -> Result<Option<Watching>, Failure> {
         if !self.asks() {
             return Ok(None);
@@ -136,17 +136,16 @@ pub(super) struct Watching {
     fabric: &'static str,
 }
 
-/// Files that packets go to.
+/// Files to which packets are written.
 struct Sinks {
     capture: Option<Capture>,
     timeline: Option<Timeline>,
-    /// First error of writing.
+    /// First write error.
     failed: Option<RecordError>,
 }
 
 impl Watching {
-    /// Calls `run` with the observers, then completes the files. Also returns the breakdown of the message that was
-    /// asked for.
+    /// Calls `run` with the observers, then completes the files. Also returns the breakdown of the requested message.
     pub(super) fn run(
         self,
         run: impl FnOnce(&mut Watch) -> Result<Finished, Failure>,

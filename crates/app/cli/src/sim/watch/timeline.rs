@@ -1,7 +1,7 @@
-//! Timeline of packets in the trace-event format, which ui.perfetto.dev and chrome://tracing open.
+//! Timeline of packets in the trace-event format, which ui.perfetto.dev and chrome://tracing can open.
 //!
-//! Each direction of a link is a track, on which a packet is a slice as long as its transmission, and a counter of the
-//! bytes that wait for it. A chosen message has a track of its own with the breakdown of its time.
+//! Each direction of a link is a track. On the track, each packet is a slice as long as its transmission, and a counter shows the bytes
+//! that wait for the link. The chosen message has a separate track with the breakdown of its time.
 
 use super::explained::where_text;
 use super::link_name;
@@ -25,13 +25,13 @@ pub(super) struct Timeline {
 
 struct Track {
     number: usize,
-    /// End of the slice before: slices of a track follow each other.
+    /// End of the previous slice, because slices of a track must not overlap.
     until: Time,
-    /// Times at which bytes began or ceased to wait, with their signed number.
+    /// Times at which bytes started (positive) or stopped (negative) waiting, with their number.
     waiting: Vec<(Time, i64)>,
 }
 
-/// Processes of the format, which group tracks.
+/// Processes in the sense of the format, which group tracks.
 const LINKS: u32 = 1;
 const MESSAGES: u32 = 2;
 
@@ -70,7 +70,7 @@ impl Timeline {
         self.event(&event)
     }
 
-    /// Completes the file and gives it its name. `of` is the chosen message.
+    /// Completes the file and moves it to its final name. `of` is the chosen message.
     pub(super) fn finish(mut self, of: Option<(MessageId, Explanation)>) -> Result<(), RecordError> {
         for (link, mut track) in std::mem::take(&mut self.tracks) {
             track.waiting.sort_unstable();
@@ -136,7 +136,7 @@ fn name(hop: &Hop) -> String {
     hop.message.map_or(kind.to_string(), |id| format!("{kind} of {}", id.0))
 }
 
-/// Converts to microseconds, the unit of the format.
+/// Converts a time to microseconds, the unit of the format.
 fn us(time: Time) -> f64 {
     time.as_ps() as f64 / 1e6
 }
