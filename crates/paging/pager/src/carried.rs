@@ -7,7 +7,7 @@
 
 use crate::attached;
 use crate::control::ControlHead;
-use crate::sys;
+use crate::{gate, sys};
 use core::ffi::CStr;
 use core::sync::atomic::{
     AtomicI32, AtomicU32,
@@ -29,8 +29,14 @@ static CARRIED: [AtomicI32; KINDS] = [const { AtomicI32::new(-1) }; KINDS];
 static GIVEN: [AtomicI32; KINDS + 1] = [const { AtomicI32::new(-1) }; KINDS + 1];
 /// Number of the pager's thread; 0: no thread keeps descriptors.
 static KEEPER: AtomicU32 = AtomicU32::new(0);
-/// 1 while a thread passes descriptors to its child.
-static CARRIES: AtomicU32 = AtomicU32::new(0);
+/// State of the fork that is under way in this process. One thread forks at a time, because there is one set of copies.
+static CARRIES: AtomicU32 = AtomicU32::new(NONE);
+/// No thread forks.
+const NONE: u32 = 0;
+/// A thread forks, with copies of the descriptors.
+const WITH_COPIES: u32 = 1;
+/// A thread forks without copies.
+const WITHOUT_COPIES: u32 = 2;
 
 /// Files through which a pager opens its other files; `None`: it opens them by their paths.
 pub(crate) struct Kept {
@@ -115,9 +121,16 @@ pub(crate) fn open_proc() -> Result<OwnedFd, Errno> {
 }
 
 /// Copies the pager's descriptors into the calling thread's table of files, for the child that the thread is about to fork.
-pub(crate) fn carry() {
-    while CARRIES.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
-        rustix::thread::sched_yield();
+///
+/// Without `may_copy`, nothing is copied, because a filter might end the thread for the system calls. [`put_down`] must follow in any case: the
+/// filter may be installed, or be refused by the kernel, while the thread forks.
+pub(crate) fn carry(may_copy: bool) {
+    let state = if may_copy { WITH_COPIES } else { WITHOUT_COPIES };
+    while CARRIES.compare_exchange(NONE, state, Acquire, Relaxed).is_err() {
+        gate::give_way();
+    }
+    if !may_copy {
+        return;
     }
     let keeper = KEEPER.load(Acquire);
     if keeper == 0 {
@@ -140,15 +153,21 @@ pub(crate) fn carry() {
     close(handle as i32);
 }
 
-/// Closes the copies that [`carry`] made. Must be called in the thread that called it.
-pub(crate) fn put_down() {
+/// Closes the copies that [`carry`] made, and lets the next thread fork. Returns whether `carry` was allowed to copy. Must be called in the
+/// thread that called `carry`.
+pub(crate) fn put_down() -> bool {
     for carried in &CARRIED {
         let number = carried.swap(-1, Relaxed);
         if number >= 0 {
             close(number);
         }
     }
-    CARRIES.store(0, Release);
+    CARRIES.swap(NONE, Release) == WITH_COPIES
+}
+
+/// Forgets the fork, in the child.
+pub(crate) fn reset() {
+    CARRIES.store(NONE, Release);
 }
 
 /// Passes the descriptors to the pager that is about to start in the child of a fork. The thread that forked must be the only one in the
@@ -217,14 +236,16 @@ mod tests {
             let files = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
             files.filter_map(|file| std::fs::read_link(file.path()).ok()).filter(|to| is_kept(to)).count()
         };
-        carry();
+        carry(true);
         assert!(CARRIED.iter().all(|number| number.load(Relaxed) < 0), "nobody keeps anything");
-        put_down();
+        assert!(put_down());
+        carry(false);
+        assert!(!put_down(), "a filter that comes or goes meanwhile changes nothing");
         let file = rustix::fs::memfd_create("unrack-kept", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         KEPT[2].store(file.as_raw_fd(), Relaxed);
         KEEPER.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Release);
         std::thread::spawn(move || {
-            carry();
+            carry(true);
             let number = CARRIED[2].load(Relaxed);
             // An older kernel has no handles of threads.
             if number >= 0 {
@@ -232,7 +253,7 @@ mod tests {
                 assert!(is_kept(&target) && files() == 2, "{}", target.display());
             }
             assert!(CARRIED[0].load(Relaxed) < 0);
-            put_down();
+            assert!(put_down());
         })
         .join()
         .unwrap();

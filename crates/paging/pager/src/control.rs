@@ -110,8 +110,6 @@ pub struct PagerCounts {
     pub below_floor: AtomicU64,
     /// Time in ns that threads waited for fetches.
     pub wait_ns: AtomicU64,
-    /// Part of `wait_ns` that was the pager's own work.
-    pub work_ns: AtomicU64,
     /// Time in ns that the pager spent on faults that a real blade would not have.
     pub overhead_ns: AtomicU64,
     /// Maximum time in ns that one thread lost to the pager itself. The time consists of the part of fetches beyond their delay, and of

@@ -97,29 +97,26 @@ pub(crate) fn ask_to_leave() {
 /// Closes the gate before a fork, in the forking thread. When this function returns, every page is in the program and stays there.
 pub fn close() {
     CLOSED.fetch_add(1, SeqCst);
-    while BUSY.load(SeqCst) {
+    while BUSY.load(SeqCst) && !is_local() {
         give_way();
     }
     // Another thread's ring may have been answered instead of this one. Therefore the loop checks the result.
-    while AWAY.load(SeqCst) > 0 {
+    while AWAY.load(SeqCst) > 0 && !is_local() {
         ring();
     }
-    if !is_filtered() {
-        carried::carry();
-    }
+    carried::carry(!is_filtered() && !is_local());
 }
 
 /// Opens the gate after the fork, in the parent.
 pub fn open() {
-    if !is_filtered() {
-        carried::put_down();
+    if carried::put_down() {
         note_fork();
     }
     CLOSED.fetch_sub(1, SeqCst);
 }
 
 /// Lets another thread run. Makes no system call where a filter might end this thread because of it.
-fn give_way() {
+pub(crate) fn give_way() {
     match is_filtered() {
         true => core::hint::spin_loop(),
         false => rustix::thread::sched_yield(),
@@ -138,6 +135,7 @@ pub(crate) fn shut() {
 
 /// Resets the state of the gate after the fork, in the child.
 pub(crate) fn reset() {
+    carried::reset();
     CLOSED.store(0, SeqCst);
     BUSY.store(false, SeqCst);
     AWAY.store(0, SeqCst);

@@ -17,15 +17,11 @@ pub(crate) fn is_blocking() -> bool {
 }
 
 pub(crate) extern "C" fn before_fork() {
-    if !gate::is_local() {
-        gate::close();
-    }
+    gate::close();
 }
 
 pub(crate) extern "C" fn after_fork() {
-    if !gate::is_local() {
-        gate::open();
-    }
+    gate::open();
 }
 
 pub(crate) extern "C" fn in_child() {

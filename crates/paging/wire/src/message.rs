@@ -131,7 +131,8 @@ impl Header {
         let pages = self.count as u32;
         let most = if self.verb == Verb::Forget { u16::MAX as u32 } else { MOST_PAGES };
         match self.verb {
-            _ if self.reply || self.detail != 0 => Err(Malformed("a reply where a request belongs")),
+            _ if self.reply => Err(Malformed("a reply where a request belongs")),
+            _ if self.detail != 0 => Err(Malformed("a request with a status")),
             Verb::Bye => Err(Malformed("a message that only a node may send")),
             Verb::Grant => Ok(()),
             Verb::Ping if pages == 0 && self.id == 0 => Ok(()),

@@ -26,6 +26,8 @@ pub enum Error {
     Full(String),
     #[error("{0} breaks the protocol of the store: it named a value that it does not lend")]
     NotLent(String),
+    #[error("{0} breaks the protocol of the store: its answer to a write has no version")]
+    NoVersion(String),
 }
 
 /// Connection to a store. Threads may share it.
@@ -122,7 +124,7 @@ impl Client {
     /// As for [`put`](Client::put).
     pub fn put_with(&self, key: &[u8], bytes: usize, write: impl FnOnce(ViewMut<'_>)) -> Result<u64, Error> {
         let answer = self.call(PUT, Header::default(), key, bytes, 8, write)?;
-        answer.body().get(0).map_err(|_| Error::NotLent(self.rpc.peer().to_string()))
+        answer.body().get(0).map_err(|_| Error::NoVersion(self.rpc.peer().to_string()))
     }
 
     /// Writes a value if the key still has this version; version 0 means that the key must not exist. Returns the new

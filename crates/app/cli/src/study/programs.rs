@@ -170,7 +170,7 @@ fn natively(program: &StudyProgram, build: &Path, out: &Path) -> Result<Value, F
     command.push(variable);
     command.extend(program.command.iter().map(OsString::from));
     let mut runs = Vec::new();
-    for _ in 0..program.repeat.unwrap_or(1) {
+    for _ in 0..program.repeat.unwrap_or(1).max(1) {
         match unrack_compare::native_run(&command, &Input::Empty, Some(&out.join("output")), None) {
             Ok(run) => runs.push(run),
             Err(unrack_compare::Error::Failed(why)) => return Ok(withheld("failed", why)),
@@ -178,9 +178,7 @@ fn natively(program: &StudyProgram, build: &Path, out: &Path) -> Result<Value, F
         }
     }
     let median = |of: fn(&TimedRun) -> f64| {
-        let mut seconds: Vec<f64> = runs.iter().map(of).collect();
-        seconds.sort_by(f64::total_cmp);
-        seconds[seconds.len() / 2]
+        unrack_paging::fit::median(&mut runs.iter().map(of).collect::<Vec<f64>>())
     };
     Ok(serde_json::json!({
         "native": {

@@ -120,6 +120,6 @@ pub fn compared_fabric(name: &str) -> Result<Protocol, String> {
     let found = known.protocol(name).filter(|protocol| around_a_switch(protocol.profile()));
     found.ok_or_else(|| {
         let names = known.names(around_a_switch);
-        format!("not a fabric around a switch of this version{}", hint(name, &names))
+        format!("this version has no such fabric for a network with switches{}", hint(name, &names))
     })
 }
