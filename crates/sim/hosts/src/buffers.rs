@@ -1,17 +1,17 @@
-//! Sections of the pool, divided into buffers of one size each (DRack §4.2), at the addresses where the real pool
-//! would place them.
+//! Sections of the pool, divided into buffers of one size each (DRack §4.2). Buffers have the addresses at which the
+//! real pool would place them.
 //!
-//! The rules are those of `crates/pool/pool` with regions of one section, for one thread without a cache of its own.
-//! There, buffers are in lock-free lists that threads share and in the records of what the manager leased, and each
-//! step maps and unmaps memory. So the behaviour is shared, but not the code: a test gives both the same work, and
-//! each buffer must have the same address in both.
+//! The rules are those of `crates/pool/pool` with regions of one section, for one thread without a private cache. The
+//! code is not shared, because there the buffers are in lock-free lists that threads share, the leases are in records
+//! of the manager, and each step maps and unmaps memory. Instead, a test gives both implementations the same work, and
+//! checks that each buffer has the same address in both.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of a section: a huge page.
 const SECTION: u64 = 2 << 20;
 
-/// Sections that hosts may take: those that the fabric manager has.
+/// Sections that hosts may lease: the free sections of the fabric manager.
 pub(crate) struct Stock {
     returned: BTreeSet<u64>,
     next: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Stock {
 }
 
 impl Stock {
-    /// Creates a stock of all whole sections in `bytes`.
+    /// Creates a stock of all whole sections in `bytes` bytes of memory.
     pub(super) fn new(bytes: u64) -> Stock {
         Stock { returned: BTreeSet::new(), next: 0, end: bytes / SECTION * SECTION }
     }
@@ -38,18 +38,18 @@ impl Stock {
 #[derive(Clone)]
 pub(crate) struct Buffers {
     classes: Vec<Class>,
-    /// Number of sections that the host holds.
+    /// Number of sections that the host has leased.
     held: usize,
-    /// Held sections that belong to no class.
+    /// Leased sections that belong to no class.
     closed: BTreeSet<u64>,
 }
 
 #[derive(Clone)]
 struct Class {
     size: u64,
-    /// Sections of the class: the free buffers of each, the next one to take last.
+    /// Free buffers of each section of the class. The next buffer to take is last in its list.
     free: BTreeMap<u64, Vec<u64>>,
-    /// Section that buffers are taken from.
+    /// Section from which buffers are taken.
     current: Option<u64>,
     /// Other sections with free buffers.
     partial: BTreeSet<u64>,
@@ -60,7 +60,7 @@ impl Class {
         (SECTION / self.size) as usize
     }
 
-    /// Removes a section from the class if none of its buffers is used; returns whether it did.
+    /// Removes a section from the class if none of its buffers is in use. Returns whether it did.
     fn close(&mut self, section: u64) -> bool {
         let unused = self.free.get(&section).is_some_and(|free| free.len() == self.count());
         if unused {
@@ -92,7 +92,7 @@ impl Buffers {
         self.classes.iter().map(of).sum()
     }
 
-    /// Takes a buffer and returns its address; `None` if no section is left.
+    /// Takes a buffer and returns its address. Returns `None` if no section is left.
     pub(super) fn take(&mut self, class: u8, stock: &mut Stock) -> Option<u64> {
         let number = class as usize;
         loop {
@@ -110,7 +110,8 @@ impl Buffers {
         }
     }
 
-    /// Adds a section to a class: one that is held, or that other classes do not need, or a new one.
+    /// Adds a section to a class and returns it: a leased section without a class, or one that another class does not
+    /// need, or a new lease from the stock. Returns `None` if there is none.
     fn open(&mut self, class: usize, stock: &mut Stock) -> Option<u64> {
         if self.closed.is_empty() {
             for class in &mut self.classes {
@@ -133,8 +134,9 @@ impl Buffers {
         Some(section)
     }
 
-    /// Frees a buffer, and its section if that was its last buffer in use and the class takes from another section.
-    /// Sections in excess of one and of a quarter of those held go back to the stock.
+    /// Frees a buffer. If it was the last buffer in use of its section, and the class takes buffers from another
+    /// section, the section leaves the class. Sections without a class go back to the stock while there are more than
+    /// one of them and more than a quarter of the leased sections.
     pub(super) fn free(&mut self, class: u8, buffer: u64, stock: &mut Stock) {
         let class = &mut self.classes[class as usize];
         let section = buffer / SECTION * SECTION;

@@ -1,12 +1,13 @@
 //! Paths between cores, NICs and memories, and loads of many lines at once.
 //!
-//! A transfer crosses, piece by piece, the links between the agent and each memory that has a part of it: a NIC's own
-//! link to its host or, where NICs are pooled, to the CXL switch, and the CXL ports of the hosts on both sides. A
-//! piece is all lines of the transfer in one memory. Links forward without waiting for all of a piece (cut-through).
+//! A transfer is divided into pieces: a piece is all lines of the transfer that are in one memory. Each piece crosses
+//! the links between its agent and that memory. These are the link of a NIC to its host or, where NICs are pooled, to
+//! the CXL switch, and the CXL ports of the hosts on both sides. Links forward a piece before all of it has arrived
+//! (cut-through).
 //!
-//! A core has at most w loads outstanding. If a memory takes s for each line, and a line alone comes after t (s not
-//! counted), line i + w is asked for when line i has come: so of l lines the last comes after
-//! t + ((l - 1) mod w + 1) s + floor((l - 1) / w) max(w s, t + s).
+//! A core has at most w loads outstanding. Let s be the time of a memory for each line, and t the latency of a single
+//! line without s. Line i + w is requested when line i has arrived. Therefore the last of l lines arrives after t + ((l
+//! - 1) mod w + 1) s + floor((l - 1) / w) max(w s, t + s).
 
 use super::interleave::shares;
 use super::plan::HostPlan;
@@ -17,38 +18,38 @@ use unrack_engine::network::{Departure, Pace};
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
-/// Bytes of a processor's cache line.
+/// Bytes of a cache line of the processor.
 pub(super) const LINE: u64 = 64;
 
-/// Device that loads or stores.
+/// Device that loads or stores: a core of a host, or a NIC.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Agent {
     Core(NodeId),
     Nic(u32),
 }
 
-/// Location of bytes.
+/// Location of data.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place {
     /// Memory of this host that is not shared (ISi).
     Own(NodeId),
-    /// This address in the memory that has this host's buffers: the pool of its rack (IS0), or its own memory.
+    /// This address in the memory that holds the buffers of this host: the pool of its rack (IS0), or its own memory.
     Buffer(NodeId, u64),
 }
 
 pub(crate) struct Memory {
     plan: HostPlan,
-    /// Timelines by [`Kind`], of hosts or NICs.
+    /// Timelines of hosts or NICs, by [`Kind`].
     timelines: [Sparse<Timeline, 16>; 5],
-    /// Propagation of a NIC's link.
+    /// Propagation of the link of a NIC.
     dma: Time,
-    /// Pieces of the present transfer: the host of the memory, and the bytes.
+    /// Pieces of the current transfer: the host of each memory, and the bytes there.
     pieces: Vec<(NodeId, u64)>,
-    /// Bytes that crossed no CXL port of a host, and bytes that crossed one.
+    /// Bytes that crossed no CXL port of a host, followed by bytes that crossed one.
     loaded: [u64; 2],
 }
 
-/// Memory or link that serves one transfer at a time.
+/// Kind of memory or link. Each serves one transfer at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Memory,
@@ -56,16 +57,16 @@ enum Kind {
     Leave,
     /// CXL port of a host, inward.
     Enter,
-    /// Link of a NIC, from the NIC.
+    /// Link of a NIC, in the direction from the NIC.
     Up,
-    /// Link of a NIC, to the NIC.
+    /// Link of a NIC, in the direction to the NIC.
     Down,
 }
 
-/// A link of this host or NIC.
+/// A link or memory of this kind, of this host or NIC.
 type Leg = (Kind, u32);
 
-/// Links that a piece crosses, in order: at most three.
+/// Links that a piece crosses, in order; at most three.
 #[derive(Debug, Clone, Copy)]
 struct Legs {
     legs: [Leg; 3],
@@ -95,12 +96,12 @@ impl Memory {
         Memory { plan: plan.clone(), timelines, dma, pieces: Vec::new(), loaded: [0; 2] }
     }
 
-    /// Returns the bytes that crossed no CXL port of a host, and those that crossed one.
+    /// Returns the number of bytes that crossed no CXL port of a host, and the number of bytes that crossed one.
     pub(super) fn bytes(&self) -> (u64, u64) {
         (self.loaded[0], self.loaded[1])
     }
 
-    /// Stores `bytes` that are sent at `at`; returns when they are in memory.
+    /// Stores `bytes` that the agent sends at `at`. Returns the time at which they are in memory.
     pub(super) fn write(&mut self, now: Time, agent: Agent, at: Time, place: Place, bytes: u64) -> Time {
         let latency = self.plan.spec.memory.latency;
         let mut done = at;
@@ -115,7 +116,7 @@ impl Memory {
         done
     }
 
-    /// Reads `bytes` that are asked for at `at`; returns when they have come.
+    /// Reads `bytes` that the agent requests at `at`. Returns the time at which they have arrived.
     pub(super) fn read(&mut self, now: Time, agent: Agent, at: Time, place: Place, bytes: u64) -> Time {
         let mut done = at;
         for n in self.divide(place, bytes) {
@@ -124,7 +125,8 @@ impl Memory {
         done
     }
 
-    /// Reads whole lines by a core, whose number of loads is limited; returns when they have come.
+    /// Reads whole lines by a core, whose number of outstanding loads is limited. Returns the time at which they have
+    /// arrived.
     pub(super) fn load(&mut self, now: Time, core: NodeId, place: Place, bytes: u64) -> Time {
         let most = u64::from(self.plan.spec.memory.outstanding_loads);
         let lines = bytes.div_ceil(LINE);
@@ -141,19 +143,19 @@ impl Memory {
         done
     }
 
-    /// Stores `bytes` from a core in its host's memory; returns when they are there.
+    /// Stores `bytes` from a core in the memory of its host. Returns the time at which they are stored.
     pub(super) fn store(&mut self, now: Time, core: NodeId, at: Time, bytes: u64) -> Time {
         self.loaded[0] += bytes;
         self.book(now, (Kind::Memory, core), at, bytes).last
     }
 
-    /// Returns the time until a NIC has a store to its registers.
+    /// Returns the time that a store needs to reach the registers of a NIC.
     pub(super) fn to_nic(&self) -> Time {
         self.dma + if self.plan.nics_are_pooled() { self.plan.cxl.propagation } else { Time::ZERO }
     }
 
-    /// Returns the time until a line comes to a core without anything in the way, not counting the time of the line
-    /// itself; and that time, on the slowest link or memory that it crosses.
+    /// Returns two times for one line that a core loads from an idle memory over idle links: the latency without the
+    /// transmission time of the line, and the transmission time on the slowest link or memory on the path.
     fn unhindered(&self, core: NodeId, host: NodeId) -> (Time, Time) {
         let legs = self.legs(Agent::Core(core), host, false);
         let wait = self.plan.spec.memory.latency + self.distance(legs) * 2;
@@ -170,8 +172,8 @@ impl Memory {
         self.cross(now, legs, (found.first + latency, found.last + latency), share).1
     }
 
-    /// Takes the times at which the first and the last bit are ready to leave; returns those at which they have
-    /// crossed.
+    /// Moves bytes over links. Takes the times at which the first and the last bit are ready to leave, and returns the
+    /// times at which these bits have crossed all links.
     fn cross(
         &mut self,
         now: Time,
@@ -191,7 +193,7 @@ impl Memory {
         self.timelines[kind as usize][number as usize].book(now, at, bytes)
     }
 
-    /// Sets `pieces` to the bytes in each memory.
+    /// Sets `pieces` to the bytes in each memory, and returns their range.
     fn divide(&mut self, place: Place, bytes: u64) -> Range<usize> {
         self.pieces.clear();
         match place {
@@ -211,10 +213,10 @@ impl Memory {
         self.loaded[usize::from(remote)] += bytes;
     }
 
-    /// Returns the links between an agent and a memory, in the order of crossing.
+    /// Returns the links between an agent and a memory, in the order in which a transfer crosses them.
     fn legs(&self, agent: Agent, memory: NodeId, outward: bool) -> Legs {
         use Kind::{Down, Enter, Leave, Up};
-        // Outward is away from the agent.
+        // Outward means away from the agent.
         match (agent, outward) {
             (Agent::Core(host), _) if host == memory => Legs::new([]),
             (Agent::Core(host), true) => Legs::new([(Leave, host), (Enter, memory)]),
@@ -223,7 +225,7 @@ impl Memory {
             (Agent::Nic(nic), false) if self.plan.nics_are_pooled() => {
                 Legs::new([(Leave, memory), (Down, nic)])
             }
-            // NICs that belong to their hosts.
+            // From here on, each NIC belongs to one host.
             (Agent::Nic(nic), true) if nic == memory => Legs::new([(Up, nic)]),
             (Agent::Nic(nic), false) if nic == memory => Legs::new([(Down, nic)]),
             (Agent::Nic(nic), true) => Legs::new([(Up, nic), (Leave, nic), (Enter, memory)]),
@@ -240,7 +242,7 @@ impl Memory {
     }
 }
 
-/// Returns when the last of `lines` lines has come: see the module comment.
+/// Returns the time after which the last of `lines` lines has arrived. The module documentation explains the formula.
 pub(super) fn last_of(lines: u64, window: u64, wait: Time, line: Time) -> Time {
     let last = lines.saturating_sub(1);
     let round = (line * window).max(wait + line);

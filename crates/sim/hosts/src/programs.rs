@@ -1,14 +1,16 @@
 //! Loads of programs while they compute.
 //!
-//! A program loads as many lines as a core may wait for at once, computes with them, and loads the next. Each step
-//! takes the time that its lines need through memories, CXL ports and the cache, beside everything else that is under
-//! way there. Stores are not modelled: they do not wait, and bypass the cache (DRack §5.1).
+//! In each step, a program loads the maximum number of lines for which a core may wait at once, and then computes with
+//! them. A step takes the time that its lines need through memories, CXL ports and the cache, together with all other
+//! transfers there. Stores are not modelled, because a program does not wait for them and because they bypass the cache
+//! (DRack §5.1).
 //!
-//! The computation of a job has a core of its own, beside those that handle packets. Its data are in the pool, as
-//! buffers are (§4.2: IS0 holds user data), or in its host's memory. Sequential loads go through the part of the
-//! cache with the longest lines, and scattered loads through that with the shortest; a scattered load is of any line
-//! of its data, all equally likely. Without the cache, the scattered lines of a step are neighbours from a drawn one
-//! on, which memories serve alike. Data of messages was loaded and copied before, unless it is read in place.
+//! The computation of a job has its own core, separate from the cores that process packets. Its data are in the pool,
+//! as buffers are (§4.2: IS0 holds user data), or in the memory of its host. Sequential loads go through the part of
+//! the cache with the longest lines, and scattered loads through the part with the shortest. A scattered load reads a
+//! random line of the data, all lines being equally likely. Without the cache, the scattered lines of a step are
+//! consecutive from a random line on, because memories serve them in the same time. The data of messages have already
+//! been loaded and copied, unless the program reads them in place.
 
 use super::memory::{LINE, Place, last_of};
 use super::{Event, Hosts, Output};
@@ -17,11 +19,11 @@ use unrack_engine::network::Pace;
 use unrack_units::Time;
 use unrack_workload::{Computing, NodeId};
 
-/// First address of data that are loaded again and again. These addresses are beyond all buffers of a rack.
+/// First address of data that a program loads repeatedly. These addresses are beyond all buffers of a rack.
 const AGAIN: u64 = 1 << 48;
-/// First address of data that are loaded at random.
+/// First address of data that a program loads at random.
 const SCATTERED: u64 = 2 << 48;
-/// First address of data that are new.
+/// First address of data that a program loads for the first time.
 const FRESH: u64 = 3 << 48;
 
 pub(crate) struct Programs {
@@ -29,7 +31,7 @@ pub(crate) struct Programs {
     free: Vec<u32>,
     /// Offset of the next new data of each host.
     fresh: Vec<u64>,
-    /// Number of scattered loads of each host so far.
+    /// Number of scattered loads of each host so far. It determines which line is drawn next.
     drawn: Vec<u64>,
 }
 
@@ -37,28 +39,28 @@ pub(crate) struct Programs {
 struct Program {
     actor: u32,
     host: NodeId,
-    /// New lines left to load.
+    /// New lines that remain to be loaded.
     fresh: u64,
-    /// Sequential lines left to load again.
+    /// Lines that remain to be loaded sequentially and that were loaded before.
     again: u64,
-    /// Scattered lines left to load.
+    /// Scattered lines that remain to be loaded.
     scattered: u64,
-    /// Number of lines that scattered loads choose from.
+    /// Number of lines among which scattered loads choose.
     among: u64,
-    /// Time left to compute.
+    /// Computing time that remains.
     compute: Time,
-    /// Number of steps left.
+    /// Number of steps that remain.
     steps: u64,
 }
 
 impl Programs {
-    /// Creates the state of `hosts` hosts without programs.
+    /// Creates the state of `hosts` hosts that run no program.
     pub(super) fn new(hosts: u32) -> Programs {
         let hosts = hosts as usize;
         Programs { all: Vec::new(), free: Vec::new(), fresh: vec![0; hosts], drawn: vec![0; hosts] }
     }
 
-    /// Returns the address of a drawn line among the first `among` of a host's data.
+    /// Returns the address of a random line among the first `among` lines of the data of a host.
     fn any_line(&mut self, host: NodeId, among: u64) -> u64 {
         let drawn = &mut self.drawn[host as usize];
         *drawn += 1;
@@ -72,7 +74,7 @@ impl Programs {
 }
 
 impl Hosts {
-    /// Starts a program.
+    /// Starts a program. [`Output::Computed`] reports its end.
     pub fn compute(&mut self, now: Time, computing: Computing) {
         let Computing { actor, node: host, time, loads } = computing;
         let came = if self.plan.spec.references() && !self.plan.spec.program_loads { loads.came } else { 0 };
@@ -101,7 +103,7 @@ impl Hosts {
         u64::from(self.plan.spec.memory.outstanding_loads)
     }
 
-    /// Takes the next step of a program, or ends it.
+    /// Starts the next step of a program, or ends the program if no step remains.
     pub(super) fn load_on(&mut self, now: Time, number: u32) {
         let mut program = self.programs.all[number as usize];
         if program.steps == 0 {
@@ -124,7 +126,7 @@ impl Hosts {
         }
         let again = take(&mut program.again, &mut left);
         if again > 0 {
-            // The order is from the last to the first: as good as any, if it is always the same.
+            // The lines are loaded from last to first. Any order is valid if it is always the same.
             ready = ready.max(self.load_in_order(now, host, AGAIN + program.again * LINE, again));
         }
         let scattered = take(&mut program.scattered, &mut left);
@@ -167,7 +169,7 @@ impl Hosts {
         self.hit(ready, lines)
     }
 
-    /// Returns when the cache has the line with this address, of which `bytes` are loaded.
+    /// Returns the time at which the cache has the line with this address, of which the program loads `bytes`.
     fn load_line(&mut self, now: Time, host: NodeId, part: u8, address: u64, bytes: u64) -> Time {
         let cache = &mut self.caches[host as usize];
         let found = cache.find(part, address);
@@ -175,7 +177,7 @@ impl Hosts {
         found.unwrap_or_else(|| self.fetch_line(now, now, host, (host, part), address))
     }
 
-    /// Returns when a core has loaded `lines` lines that its cache has from `ready` on.
+    /// Returns the time at which a core has loaded `lines` lines that its cache holds from `ready` on.
     pub(super) fn hit(&self, ready: Time, lines: u64) -> Time {
         let spec = &self.plan.spec;
         let line_time = Pace::new(spec.memory.rate).transmit(LINE);
