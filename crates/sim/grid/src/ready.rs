@@ -47,7 +47,7 @@ impl ScenarioSource {
         Ok(Ready { scenario, setup, work, need })
     }
 
-    /// Returns the options that change a result in addition to the scenario.
+    /// Returns the options on which a result depends, in addition to the scenario.
     pub fn asked(&self) -> String {
         format!("transfers={}", self.transfers)
     }

@@ -32,7 +32,7 @@ pub struct Plan {
     /// Keys whose values differ between points.
     pub keys: Vec<String>,
     pub points: Vec<PlannedPoint>,
-    /// Options that change a result in addition to the scenario: [`ScenarioSource::asked`].
+    /// Options on which a result depends, in addition to the scenario: [`ScenarioSource::asked`].
     pub asked: String,
 }
 

@@ -180,7 +180,8 @@ mod tests {
     const SIZES: [u64; 3] = [256 << 10, 512 << 10, 1 << 20];
 
     proptest! {
-        /// Two hosts, three classes: buffers do not overlap, all memory can be used, and free sections go back.
+        /// Two hosts use three classes of buffers. Buffers do not overlap, all memory can be used, and free sections go
+        /// back.
         #[test]
         fn buffers_do_not_overlap(steps in steps(2)) {
             let mut stock = Stock::new(4 * SECTION);
@@ -205,7 +206,7 @@ mod tests {
             for (host, class, buffer) in held {
                 hosts[host].free(class, buffer, &mut stock);
             }
-            // The sections that classes take from stay with their hosts, and so does one that is of no class.
+            // Hosts keep the sections from which classes take buffers, and one section without a class.
             let sections = stock.returned.len() as u64 + (stock.end - stock.next) / SECTION;
             prop_assert_eq!(sections + hosts.iter().map(|host| host.held as u64).sum::<u64>(), 4);
             for host in hosts {
@@ -215,7 +216,7 @@ mod tests {
         }
     }
 
-    /// The real pool, in a folder of its own.
+    /// The real pool, in its own folder.
     struct Pool {
         _folder: Folder,
         manager: Manager,
@@ -231,10 +232,10 @@ mod tests {
         }
     }
 
-    /// The same steps in the real pool: each buffer is at the same place, counted from the first one.
+    /// The same steps in the real pool place each buffer at the same offset from the first buffer.
     #[test]
     fn buffers_are_where_the_pool_places_them() {
-        /// Sections of the pool: more than all steps can take.
+        /// Number of sections of the pool, which is more than all steps can take.
         const SECTIONS: u64 = 310;
         let mut runner = proptest::test_runner::TestRunner::deterministic();
         for _ in 0..16 {

@@ -145,7 +145,7 @@ mod tests {
     }
 
     proptest! {
-        /// A set against a list of the lines that were used last.
+        /// Compares a set with a list of the lines that were used last.
         #[test]
         fn a_set_keeps_what_was_used_last(steps in prop::collection::vec((0u64..24, any::<bool>()), 1..200)) {
             let mut cache = cache(4 * 3 * 64, 3, &[64]);

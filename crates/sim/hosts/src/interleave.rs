@@ -33,7 +33,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Placement byte by byte: byte b is in memory b / granule mod memories (DRack §2.5).
+        /// Compares with a placement byte by byte: byte b is in memory b / granule mod memories (DRack §2.5).
         #[test]
         fn each_byte_is_counted_where_it_is(memories in 1u32..9, power in 8u32..12, address in 0u64..1 << 16, bytes in 1u64..20_000) {
             let granule = 1u64 << power;

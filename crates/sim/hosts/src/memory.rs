@@ -265,7 +265,8 @@ mod tests {
         Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }
     }
 
-    /// Creates the memories of one rack: 20 ps a byte and 80 ns each, with ports of 16 ps a byte and 55 ns.
+    /// Creates the memories of one rack. Each takes 20 ps per byte with a latency of 80 ns; its port takes 16 ps per
+    /// byte and 55 ns.
     fn memory(hosts: u32, spec: unrack_rack::HostSpec) -> Memory {
         let wiring = Wiring { racks: 1, hosts_per_rack: hosts, cores: 0 };
         let topology = Topology::drack(wiring, link(100, 0), link(100, 0), link(500, 55));
@@ -279,7 +280,7 @@ mod tests {
     fn a_load_here_and_a_load_there() {
         let mut memory = memory(2, unrack_rack::HostSpec::default());
         let at = |memory: &mut Memory, core| memory.load(T(0), core, Place::Buffer(0, 0), 64);
-        // The line takes 1,280 ps after 80 ns; from the other host, the request and the line cross two links each.
+        // The line takes 1,280 ps after 80 ns. From the other host, the request and the line each cross two links.
         assert_eq!(at(&mut memory, 0), T(80_000 + 1_280));
         let mut fresh = super::tests::memory(2, unrack_rack::HostSpec::default());
         assert_eq!(at(&mut fresh, 1), T(80_000 + 4 * 55_000 + 1_280));
@@ -290,20 +291,21 @@ mod tests {
         let done = |pool, hosts| {
             let spec = unrack_rack::HostSpec { memory_pool: pool, ..Default::default() };
             let mut memory = memory(hosts, spec);
-            // 4 MiB by all NICs to buffers of host 0.
+            // All NICs write 4 MiB in total to buffers of host 0.
             let writes = (0..1024u64).map(|n| {
                 memory.write(T(0), Agent::Nic(n as u32 % hosts), T(0), Place::Buffer(0, n * 4096), 4096)
             });
             writes.max().unwrap().as_ps() as f64
         };
-        // Without a pool, one memory takes all: 20 ps a byte, since its port is faster. With one, the limit is a
-        // NIC's link: 31.25.
+        // Without a pool, one memory takes all bytes at 20 ps each, because its port is faster. With a pool, the links
+        // of the NICs are the limit: 31.25 ps.
         assert!((done(false, 4) / (4_194_304.0 * 20.0) - 1.0).abs() < 0.01);
         assert!((done(true, 4) / (4_194_304.0 * 31.25 / 4.0) - 1.0).abs() < 0.01);
     }
 
     proptest! {
-        /// Arithmetic against each single line: the next is asked for when the one a window before it has come.
+        /// Compares the formula with a simulation of each line: a line is requested when the line one window before it
+        /// has arrived.
         #[test]
         fn many_lines_are_arithmetic(lines in 1u64..300, window in 1u64..80, wait in 0u64..5_000, line in 1u64..100) {
             let (mut served, mut came) = (0, Vec::new());
@@ -315,8 +317,8 @@ mod tests {
             prop_assert_eq!(last_of(lines, window, T(wait), T(line)), T(came[lines as usize - 1]));
         }
 
-        /// Arithmetic against each single line, over memories that take turns, with as many outstanding as there are
-        /// lines.
+        /// Compares the formula with single loads of each line, over interleaved memories, if all lines may be
+        /// outstanding at once.
         #[test]
         fn lines_of_several_memories_are_arithmetic(hosts in 1u32..6, address in 0u64..64, granules in 1u64..24, core in 0u32..6) {
             let (core, address, bytes) = (core % hosts, address * 256, granules * 256);
@@ -326,8 +328,8 @@ mod tests {
             let mut apart = memory(hosts, spec);
             let each = (0..bytes / LINE).map(|n| apart.load(T(0), core, Place::Buffer(0, address + n * LINE), LINE));
             let last = each.max().unwrap();
-            // Pieces of several memories cross the core's port one after the other, and lines as they come: the same
-            // but for a line's time on the port.
+            // Pieces of several memories cross the port of the core one after the other, but single lines cross in the
+            // order in which they arrive. The results are equal except for the time of a line on the port.
             let apart_by = together.as_ps().abs_diff(last.as_ps());
             prop_assert!(apart_by <= 2 * 64 * 16, "{together} {last}");
         }

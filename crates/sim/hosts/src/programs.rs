@@ -199,12 +199,12 @@ mod tests {
 
     const T: fn(u64) -> Time = Time::from_ps;
 
-    /// Creates a rack of two hosts, with memories of 80 ns and 20 ps a byte, and ports of 55 ns and 16 ps a byte.
+    /// Creates a rack of two hosts. A memory has 80 ns and 20 ps per byte, and a port has 55 ns and 16 ps per byte.
     fn hosts(memory_pool: bool, dram_cache: bool) -> Hosts {
         hosts_of(400, memory_pool, dram_cache)
     }
 
-    /// Does the same with other memories.
+    /// Creates the same rack with memories of another rate.
     fn hosts_of(memory_gbps: u64, memory_pool: bool, dram_cache: bool) -> Hosts {
         let link = |gbps, ns| Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) };
         let wiring = Wiring { racks: 1, hosts_per_rack: 2, cores: 0 };
@@ -214,7 +214,8 @@ mod tests {
         Hosts::new(HostPlan::new(&Inside { spec: Arc::new(spec), cxl: link(500, 55) }, &topology, 4096))
     }
 
-    /// Runs until all have computed what they are given at `now`; each reports this once.
+    /// Runs until all actors have finished the computations that they start at `now`. Checks that each reports its end
+    /// once.
     fn run(hosts: &mut Hosts, now: Time, given: &[Computing]) -> Time {
         let (mut events, mut told, mut last) = (BTreeSet::new(), BTreeSet::new(), now);
         given.iter().for_each(|computing| hosts.compute(now, *computing));
@@ -243,14 +244,15 @@ mod tests {
     fn steps_of_what_a_core_waits_for_at_once() {
         let again = 100 * LINE;
         let mut own = hosts(false, false);
-        // 64 lines, then 36, of 1,280 ps each after 80 ns, and the time to compute.
+        // The time is that of 64 lines and then 36 lines, of 1,280 ps each after 80 ns, plus the computing time.
         let expected = T(2 * 80_000 + 100 * 1_280 + 1_000_000);
         assert_eq!(
             run(&mut own, T(5), &[computing(0, TaskLoads { again, ..TaskLoads::default() })]),
             T(5) + expected
         );
         assert_eq!(own.memory.bytes(), (100 * LINE, 0));
-        // Half of the lines are at the other host: each step takes 220 ns more, and the other half comes meanwhile.
+        // Half of the lines are at the other host. They take 220 ns more in each step, and the local lines arrive
+        // meanwhile.
         let mut pool = hosts(true, false);
         let there = run(&mut pool, T(0), &[computing(0, TaskLoads { again, ..TaskLoads::default() })]);
         let lines = 32 + 16;
@@ -269,7 +271,7 @@ mod tests {
     #[test]
     fn a_cache_misses_each_line_once() {
         let mut hosts = hosts(true, true);
-        // 1,024 lines in 16 long ones; 16,384 loads of 64 lines in 32 short ones.
+        // 1,024 lines are in 16 long lines. 16,384 loads of 64 lines are in 32 short lines.
         let loads =
             TaskLoads { again: 1024 * LINE, scattered: 16_384, among: 64 * LINE, ..TaskLoads::default() };
         let first = run(&mut hosts, T(0), &[computing(0, loads)]);
@@ -279,9 +281,9 @@ mod tests {
         assert_eq!(fetched, 16 * 4096 + 32 * 128);
         let second = run(&mut hosts, first, &[computing(0, loads)]) - first;
         assert_eq!(hosts.counts().loads - hosts.counts().hits, 16 + 32);
-        // 272 steps of lines that are in the cache.
+        // All lines of the 272 steps are in the cache.
         assert_eq!(second, T(272 * (80_000 + 64 * 1_280) + 1_000_000));
-        // New data are new each time.
+        // Fresh data have new addresses each time.
         let fresh = TaskLoads { fresh: 4096, ..TaskLoads::default() };
         let end = run(&mut hosts, first + second, &[computing(0, fresh)]);
         run(&mut hosts, end, &[computing(0, fresh)]);
@@ -291,7 +293,7 @@ mod tests {
     #[test]
     fn programs_share_memories_and_ports() {
         let loads = TaskLoads { fresh: 1 << 20, ..TaskLoads::default() };
-        // A core waits for about as many lines as two memories of 40 Gb/s give in that time.
+        // The window of a core is about as many lines as two memories of 40 Gb/s deliver during the latency.
         let alone = run(&mut hosts_of(40, true, false), T(0), &[computing(0, loads)]);
         let mut both = hosts_of(40, true, false);
         let together = run(&mut both, T(0), &[computing(0, loads), computing(1, loads)]);
@@ -303,7 +305,7 @@ mod tests {
     fn what_came_is_loaded_where_it_lies() {
         let loads = TaskLoads { came: 4096, ..TaskLoads::default() };
         let takes = |memory_pool| run(&mut hosts(memory_pool, false), T(0), &[computing(0, loads)]);
-        // Without references it was loaded and copied before.
+        // Without references, the program has already loaded and copied the data.
         assert_eq!(takes(false), T(1_000_000));
         assert!(takes(true) > T(1_000_000));
     }

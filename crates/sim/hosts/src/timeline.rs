@@ -134,7 +134,7 @@ mod tests {
     }
 
     proptest! {
-        /// A timeline that is booked in order of time is a port.
+        /// A timeline that is booked in order of time behaves like a port.
         #[test]
         fn what_is_told_in_order_is_served_in_order(gaps in prop::collection::vec((0u64..4_000, 1u64..40), 1..60)) {
             let (mut timeline, mut port, mut now) = (timeline(), Port::new(Pace::new(Rate::from_gbps(100))), Time::ZERO);
@@ -144,13 +144,13 @@ mod tests {
             }
         }
 
-        /// No time is booked twice, none is lost, and nobody waits while there is free time.
+        /// No time is booked twice or lost, and no transfer waits while there is free time.
         #[test]
         fn any_order_takes_each_time_once(told in prop::collection::vec((0u64..3_000, 1u64..20), 1..60)) {
             let mut timeline = timeline();
             let mut taken = [false; 16_384];
             for (at, bytes) in told {
-                // Everything is in whole byte times.
+                // All times are whole byte times.
                 let at = at / 80;
                 let free: Vec<usize> = (at as usize..).filter(|slot| !taken[*slot]).take(bytes as usize).collect();
                 free.iter().for_each(|slot| taken[*slot] = true);

@@ -214,7 +214,8 @@ impl Hosts {
         self.receive[queue as usize].completed = batch;
     }
 
-    /// Ends the work of the network stack on a received packet, and posts another buffer in its place.
+    /// Ends the work of the network stack on a received packet, and posts a descriptor of a new receive buffer in its
+    /// place.
     fn through(&mut self, now: Time, number: u32) {
         let packet = self.packets[number as usize];
         if self.polled_in(packet.way).is_none() {

@@ -133,7 +133,7 @@ mod tests {
         assert_eq!((wiring.pods(), wiring.cores, wiring.oversubscription()), (1, 0, None));
     }
 
-    /// Example of figure 12b: 16 racks of 8 hosts: even racks at switches 0 to 7, odd ones at 8 to 15.
+    /// Example of figure 12b: 16 racks of 8 hosts. Even racks are at switches 0 to 7, and odd racks at 8 to 15.
     #[test]
     fn more_racks_than_hosts_as_published() {
         let wiring = wiring(16, 8);
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!((wiring.pods(), wiring.cores, wiring.oversubscription()), (2, 8, Some(1.0)));
     }
 
-    /// Examples in the text of §4.1, where n is no multiple of m or is one.
+    /// Examples in the text of §4.1: in one, n is a multiple of m; in the other, it is not.
     #[test]
     fn the_examples_of_the_text() {
         for (n, m) in [(20, 10), (20, 8)] {
@@ -153,14 +153,14 @@ mod tests {
             assert_eq!([0, 1, 2].map(|place| wiring.nic_at(0, place)), [0, m, 2 * m]);
             assert_eq!([0, 1, 2].map(|place| wiring.nic_at(1, place)), [1, m + 1, 2 * m + 1]);
         }
-        // "there are n uplinks for every pair of racks": with 10 switches, but not with 8.
+        // The statement "there are n uplinks for every pair of racks" holds with 10 switches, but not with 8.
         assert_eq!(both(wiring(10, 20).direct(3, 7)).len(), 20);
         assert_eq!((wiring(10, 20).capacity(3, 7), wiring(8, 20).capacity(0, 1)), (20, 16));
         assert_eq!(wiring(8, 20).capacity(0, 2), 20, "racks that begin at the same switch");
     }
 
     proptest! {
-        /// All queries agree with the rule, NIC by NIC.
+        /// All functions agree with the rule for every NIC.
         #[test]
         fn nic_i_is_at_switch_i_mod_m(m in 1u32..40, n in 1u32..40) {
             let wiring = wiring(m, n);
@@ -189,7 +189,7 @@ mod tests {
             let shared: BTreeSet<u32> =
                 (0..n).filter(|j| switches(other).contains(&((rack * n + j) % m))).collect();
             prop_assert_eq!(both(wiring.direct(rack, other)), shared.clone());
-            // Pods: racks share all switches or none.
+            // With pods, two racks share either all switches or none.
             if n < m && m % n == 0 {
                 let same = wiring.pod_of(rack) == wiring.pod_of(other);
                 prop_assert_eq!(shared.len() as u32, if same { n } else { 0 });

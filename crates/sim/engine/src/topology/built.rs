@@ -198,7 +198,7 @@ mod tests {
         [Topology::fat_tree(2 * half, link(100), link(400)), Topology::built(&switches, link(100), link(400))]
     }
 
-    /// Compares all that fabrics ask of a topology.
+    /// Compares all properties that fabrics request from a topology.
     fn same([one, other]: &[Topology; 2], asked: &[(u32, u32, u32)]) {
         assert_eq!(
             (one.nodes(), one.switches(), one.ports()),

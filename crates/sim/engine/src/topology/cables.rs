@@ -98,7 +98,7 @@ impl Cables {
 mod tests {
     use super::*;
 
-    /// Distances in a square with a slow and a long side.
+    /// Distances in a square with one slow side and one long side.
     #[test]
     fn ways_are_measured_by_their_links() {
         let link = |gbps, ns| Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) };

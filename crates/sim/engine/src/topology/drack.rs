@@ -176,7 +176,7 @@ mod tests {
             let path: Vec<u32> = topology.path(src, dst, hash).take(10).collect();
             prop_assert!(path.iter().all(|port| *port < topology.ports()));
             let End::Node(last) = topology.end(*path.last().unwrap()) else { panic!("{path:?}") };
-            // The path ends at the host itself if by the CXL switch, else at any NIC of its rack.
+            // A path through the CXL switch ends at the host itself; any other path ends at a NIC of its rack.
             let (from, to) = (src / n, dst / n);
             match path.len() {
                 1 if from == to => prop_assert_eq!(last, dst),
@@ -212,10 +212,11 @@ mod tests {
             prop_assert!(cables.values().all(|n| *n == 101), "{cables:?}");
         }
 
-        /// Disjoint ways: "there are n uplinks for every pair of racks without uplink oversubscription".
+        /// Checks that paths are disjoint: "there are n uplinks for every pair of racks without uplink
+        /// oversubscription".
         #[test]
         fn as_many_flows_as_nics_share_no_link(k in 1u32..5, m in 2u32..9, src: u32, dst: u32) {
-            // Every switch has as many NICs of each rack, or there are pods of racks.
+            // Either every switch has the same number of NICs of each rack, or the racks form pods.
             for (m, n) in [(m, m * k), (m * k, m)] {
                 let topology = drack(m, n);
                 let (src, dst) = (src % topology.nodes(), dst % topology.nodes());

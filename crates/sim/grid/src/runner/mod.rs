@@ -1,5 +1,5 @@
-//! Runner of a grid. Stored results of points are read from their folder; all other points run on threads, and their
-//! results are stored.
+//! Runner of a grid. It reads the stored results of points from their folder. It runs all other points on threads, and
+//! stores their results.
 
 use crate::watch::{GridWatch, PointProgress};
 use serde::Serialize;
@@ -18,7 +18,7 @@ pub trait Point: Sync {
     /// Returns the hash of the scenario and of the files that it names.
     fn scenario_hash(&self) -> &str;
 
-    /// Returns the options of the run that change its result in addition to the scenario.
+    /// Returns the options of the run on which its result depends, in addition to the scenario.
     fn asked(&self) -> String;
 
     /// Runs the point.

@@ -94,7 +94,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The known state does not change between one detected change and the next.
+        /// The known state does not change between two detected changes.
         #[test]
         fn changes_are_known_one_after_the_other(
             from in 0u64..40, length in 1u64..30, every in prop::option::of(31u64..60), after in 0u64..50, now in 0u64..300,
@@ -108,7 +108,7 @@ mod tests {
             prop_assert_eq!(outage.next_known(Time::from_ps(now)).map(Time::as_ps), change);
         }
 
-        /// An outage meets an interval if and only if it covers some time in it.
+        /// An outage overlaps an interval if and only if it covers some time in the interval.
         #[test]
         fn an_outage_meets_what_it_covers(
             from in 0u64..50, length in 1u64..20, pause in 0u64..20, first in 0u64..200, more in 0u64..40,

@@ -38,9 +38,9 @@ use unrack_units::{Time, Warning};
 /// the change that a larger buffer would bring.
 pub const DECIDES: f64 = 1.5;
 
-/// Threshold for a saturated link: the share of the time in which messages were submitted. A queue with random arrivals
-/// grows as 1 / (1 - utilization). At this threshold it holds twenty packets, and twice that after a further 2.5 %, so
-/// that the figures depend more on the last percent of load than on the fabric.
+/// Threshold for a saturated link: it is busy for at least this share of the time during which messages are submitted.
+/// A queue with random arrivals grows as 1 / (1 - utilization). At this threshold it holds twenty packets, and at 2.5 %
+/// more it holds twice as many. Therefore the figures depend more on the last percent of load than on the fabric.
 pub const NEARLY_ALL: f64 = 0.95;
 
 /// Threshold for the share of messages over saturated links. From this share on, they decide the figures, because the
