@@ -77,7 +77,8 @@ fn read(trace: &Trace, scenario: &ValidScenario, setup: &Setup, most: u64) -> Re
         Contents::Captured(meta, rows) => {
             let spec = replay_spec(trace, setup.network.nodes(), scenario.seed);
             let run_time = run_time(&meta).map_err(refused)?;
-            // A native run that took at least as long gives no information about the pace of the program.
+            // A native run that took at least as long as the captured run gives no information about the pace of the
+            // program.
             let native = meta.native_ns.filter(|native| *native < meta.run_ns).map(Time::from_ns);
             let times = (run_time, native);
             Work::captured(&captured_rows(&rows), times, spec, most).map_err(refused)

@@ -121,7 +121,8 @@ pub enum Event {
     Left(u32),
     /// This packet, or the reference to it, is in memory, and so is its completion.
     Written(u32),
-    /// Packets in this receive queue have waited for further packets as long as they may.
+    /// The time limit of this receive queue has expired: its packets no longer wait for further packets, and raise an
+    /// interrupt.
     Late(u32),
     /// The loads of this program have completed, and it has computed with the loaded data.
     Loaded(u32),

@@ -33,7 +33,8 @@ pub(super) enum Agent {
 pub(super) enum Place {
     /// Memory of this host that is not shared (ISi).
     Own(NodeId),
-    /// This address in the memory that holds the buffers of this host: the pool of its rack (IS0), or its own memory.
+    /// This address in the memory that holds the buffers of this host: the pool of the host's rack (IS0), or the host's
+    /// own memory.
     Buffer(NodeId, u64),
 }
 

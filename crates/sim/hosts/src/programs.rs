@@ -271,7 +271,8 @@ mod tests {
     #[test]
     fn a_cache_misses_each_line_once() {
         let mut hosts = hosts(true, true);
-        // 1,024 lines are in 16 long lines. 16,384 loads of 64 lines are in 32 short lines.
+        // The 1,024 sequential lines are in 16 long cache lines. The 16,384 scattered loads are of 64 lines, which are
+        // in 32 short cache lines.
         let loads =
             TaskLoads { again: 1024 * LINE, scattered: 16_384, among: 64 * LINE, ..TaskLoads::default() };
         let first = run(&mut hosts, T(0), &[computing(0, loads)]);

@@ -15,7 +15,8 @@ pub(super) struct Cables {
     links: Box<[Link]>,
     /// Pace of all links of each node together, equal for sending and for receiving.
     all: Box<[Pace]>,
-    /// Least propagation from each node to this node over any links. It is computed at the first request.
+    /// For each destination, the least propagation from every node to it, over any links. It is computed at the first
+    /// request.
     nearest: Box<[OnceLock<Box<[Time]>>]>,
 }
 

@@ -51,8 +51,8 @@ pub fn cores() -> NonZeroUsize {
 }
 
 /// Returns the results of all points, in their order. Results that `kept` holds are read; the other points run on
-/// `threads` threads, and their results are then stored. The results depend neither on the stored ones nor on the
-/// number of threads. After an error, no further point starts.
+/// `threads` threads, and their results are then stored. The results depend neither on which of them were stored nor on
+/// the number of threads. After an error, no further point starts.
 ///
 /// # Errors
 /// Returns the error of the first point, in the order of the grid, that could not be run or stored.

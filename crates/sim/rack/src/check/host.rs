@@ -9,7 +9,7 @@ use unrack_units::{Bytes, Time};
 
 /// Smallest and largest granularity of interleaving in CXL (DRack §2.5).
 const INTERLEAVES: [Bytes; 2] = [Bytes::new(256), Bytes::new(16 << 10)];
-/// Smallest and largest line of the DRAM cache: the cache line of a processor, and a section.
+/// Smallest and largest line of the DRAM cache. The smallest is the cache line of a processor.
 const LINES: [Bytes; 2] = [Bytes::new(64), Bytes::new(64 << 10)];
 /// Bytes of a section, which is a huge page (DRack §4.2).
 const SECTION: u64 = 2 << 20;

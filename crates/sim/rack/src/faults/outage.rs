@@ -69,7 +69,7 @@ impl Outage {
     /// Returns the next time after `now` at which the network detects a start or an end.
     pub fn next_known(&self, now: Time) -> Option<Time> {
         let Outage { from, length, every, detected_after } = *self;
-        // During a detected outage, its end is detected next; otherwise, the start of an outage is.
+        // During a detected outage, its end is detected next; otherwise, the start of the next outage is.
         let then = now.as_ps().saturating_sub(detected_after.as_ps());
         let start = if then < from.as_ps() || now < detected_after {
             from.as_ps()

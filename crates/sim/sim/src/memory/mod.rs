@@ -176,7 +176,7 @@ const SAMPLE: f64 = 64.0;
 struct Offered {
     /// Share of the capacity of the links of nodes.
     load: f64,
-    /// Mean number of bytes of the data of a message. The next field is that of its request.
+    /// Mean size of the data of a message in bytes; `request` is the mean size of its request.
     data: f64,
     request: f64,
 }

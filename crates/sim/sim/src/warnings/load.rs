@@ -46,7 +46,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Computes the utilization; `None` if all messages were submitted at once, or if the run recorded no busy links.
+    /// Computes the utilization; `None` if all messages were submitted at once, or if no link carried bits.
     pub(super) fn new(topology: &Topology, run: &Run) -> Option<Load> {
         let submitted = run.outcomes.iter().map(|outcome| outcome.submitted);
         let span = submitted.clone().max()? - submitted.min()?;
