@@ -6,12 +6,12 @@
 //! | [`ready`] | reads a scenario, checks it, and adds its work |
 //! | [`work`] | draws the work of a scenario, or reads it from the file that it names |
 //! | [`simulation`] | runs one scenario, and saves its run folder |
-//! | | [`memory_left`] | rejects runs that need more memory than is left |
+//! | [`memory_left`] | rejects runs that need more memory than is left |
 //! | [`tables`] | writes the messages of a run |
 //! | [`axes`] | keys of scenarios with lists of values, and their product |
-//! | | [`runner`] | runs the points without a stored result, on threads, and stores their results |
+//! | [`runner`] | runs the points without a stored result, on threads, and stores their results |
 //! | [`watch`] | progress of the points |
-//! | | [`sweep`] | runs one scenario over axes, and creates its table |
+//! | [`sweep`] | runs one scenario over axes, and creates its table |
 //! | [`sweep_folder`] | creates the folder of a sweep, unless an earlier table would be lost |
 //!
 //! The stored result of a point is identified by everything on which the result depends

@@ -12,12 +12,12 @@
 //! | [`memory`] | paths between cores, NICs and memories, and loads of many lines at once |
 //! | [`buffers`] | sections of the pool, divided into buffers |
 //! | [`cache`] | the DRAM cache of a host |
-//! | | [`queues`] | virtual NICs: posted packets, received packets, and the times of interrupts |
-//! | | [`cores`] | cores that process packets, one task after the other |
-//! | | [`programs`] | loads of programs while they compute |
+//! | [`queues`] | virtual NICs: posted packets, received packets, and the times of interrupts |
+//! | [`cores`] | cores that process packets, one task after the other |
+//! | [`programs`] | loads of programs while they compute |
 //! | [`reading`] | packets of a stream that its program has not yet read |
 //! | [`plan`] | the numbering of hosts, queues and cores |
-//! | | [`sparse`] | arrays whose items are allocated when they are first changed |
+//! | [`sparse`] | arrays whose items are allocated when they are first changed |
 //!
 //! The path of a packet is as follows. A core processes it (*send*), posts it, and rings the doorbell of the NIC. The
 //! DMA engine reads descriptors and data, and the packet crosses the network. At the receiver, the DMA engine writes

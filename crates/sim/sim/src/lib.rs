@@ -5,16 +5,16 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | | [`site`], [`cost`] | the network under a fabric, and the memory that a fabric needs |
-//! | | [`contract`] | the trait of a fabric that scenarios can name |
-//! | | [`fabric`] | one submodule per fabric |
+//! | [`site`], [`cost`] | the network under a fabric, and the memory that a fabric needs |
+//! | [`contract`] | the trait of a fabric that scenarios can name |
+//! | [`fabric`] | one submodule per fabric |
 //! | [`registry`] | the only list of fabrics that scenarios can name |
-//! | | [`scenario`] | conversion of a checked scenario file to a run |
+//! | [`scenario`] | conversion of a checked scenario file to a run |
 //! | [`setup`] | a run of any fabric and any workload, without a file |
-//! | | [`observe`] | views of a run: links over time, packets, and where a message spent its time |
-//! | | [`memory`] | estimate of the memory that a scenario needs |
+//! | [`observe`] | views of a run: links over time, packets, and where a message spent its time |
+//! | [`memory`] | estimate of the memory that a scenario needs |
 //! | [`summary`] | statistics of a run |
-//! | | [`mod@warnings`] | warnings that causes other than the fabric determine the statistics |
+//! | [`mod@warnings`] | warnings that causes other than the fabric determine the statistics |
 //!
 //! The event loop, links, switches and topologies are in [`unrack_engine`], and the insides of hosts in
 //! [`unrack_hosts`]. This crate exports the engine too, so that a crate that defines a fabric depends only on this

@@ -1,18 +1,15 @@
 //! Warnings about a run whose figures depend on more than the fabric. They are for readers who use the figures to
 //! compare fabrics.
 //!
-//! | | key | condition |
+//! | key | condition |
 //! |---|---|
-//! | | `unfinished` | a message did not finish, therefore the figures leave it out |
-//! | | `drops` | messages that lost packets raise the mean slowdown by half ([`DECIDES`]); if all messages lost
-//! packets, the run takes 1.5 times as long as its busiest link needs |
-//! | | `buffer` | packets were dropped, and ports have less buffer than the paper of the protocol expects |
-//! | | `paced` | most bytes belonged to messages whose senders held them back by their rates while the links at both
-//! ends idled |
-//! | | `overload` | the links of a kind were offered more than they can carry, while messages were submitted |
-//! | | `saturated` | most messages ([`MOST`]) crossed a link that was busy nearly all of that time ([`NEARLY_ALL`]) |
-//! | | `unsteady` | twice as many messages were in flight in the second half ([`GROWS`]), and messages were slower
-//! ([`SLOWER`]) |
+//! | `unfinished` | a message did not finish, therefore the figures leave it out |
+//! | `drops` | messages that lost packets raise the mean slowdown by half ([`DECIDES`]); if all messages lost packets, the run takes 1.5 times as long as its busiest link needs |
+//! | `buffer` | packets were dropped, and ports have less buffer than the paper of the protocol expects |
+//! | `paced` | most bytes belonged to messages whose senders held them back by their rates while the links at both ends idled |
+//! | `overload` | the links of a kind were offered more than they can carry, while messages were submitted |
+//! | `saturated` | most messages ([`MOST`]) crossed a link that was busy nearly all of that time ([`NEARLY_ALL`]) |
+//! | `unsteady` | twice as many messages were in flight in the second half ([`GROWS`]), and messages were slower ([`SLOWER`]) |
 //!
 //! The last three apply only to messages that are submitted at given times. If messages wait for others (jobs,
 //! collectives, closed-loop replay), links are busy whenever there is data to send, and the run has no steady state.

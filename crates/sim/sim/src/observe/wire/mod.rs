@@ -3,7 +3,7 @@
 //! | fabric | a packet is |
 //! |---|---|
 //! | `tcp`, `dctcp` | an Ethernet frame with IPv4 and TCP headers ([`tcp`]) |
-//! | | all others | a header that Unrack defines ([`plain`]), with the contents of the fabric's packets |
+//! | all others | a header that Unrack defines ([`plain`]), with the contents of the fabric's packets |
 //!
 //! The payload is not kept. Only [`Frame::length`] includes it.
 
