@@ -18,7 +18,7 @@ pub struct Largest {
 
 /// A fabric: a simulated network that carries messages.
 pub trait Fabric {
-    /// Event that this fabric schedules for itself. It is copied often, therefore it should be small and plain.
+    /// Event that this fabric schedules for itself. It is copied often; therefore it should be small and plain.
     type Event: Tied + Send;
 
     /// Starts to carry a message that is submitted now. [`Core::message`] returns the message of this id.

@@ -131,7 +131,7 @@ impl FaultSchedule {
     /// Returns the first time from `at` on at which the link is up; `None` if the link stays down.
     pub fn up_again(&self, link: LinkId, mut at: Time) -> Option<Time> {
         let outages = &self.outages[self.cable(link)];
-        // Repeated outages can follow each other without a gap for ever, therefore the search is bounded.
+        // Repeated outages can follow each other without a gap for ever; therefore the search is bounded.
         for _ in 0..MOST_TURNS {
             match outages.iter().find(|outage| outage.covers(at)) {
                 Some(outage) => at = outage.end_after(at)?,
@@ -209,7 +209,7 @@ impl Cables<'_> {
         let refuse = |rule, value: String| Err((rule, value));
         let (nodes, switches) = (self.topology.nodes(), self.topology.switches());
         match what {
-            // Without switches, other nodes send through this node, therefore all its cables break.
+            // Without switches, other nodes send through this node; therefore all its cables break.
             Broken::Node(node) if node < nodes && self.topology.graph().is_some() => Ok(self.at_switch(node)),
             Broken::Node(node) if node < nodes => Ok(vec![node]),
             Broken::Node(node) => refuse("names nodes of the network", format!("node {node} of {nodes}")),

@@ -45,7 +45,7 @@ impl Pace {
     #[inline]
     pub fn transmit(self, bytes: u64) -> Time {
         match self.ps_per_byte {
-            // A 64-bit division is faster than the general one, therefore it is used where the product fits.
+            // A 64-bit division is faster than the general one; therefore it is used where the product fits.
             0 => match bytes.checked_mul(8_000_000_000_000) {
                 Some(bits) => Time::from_ps(bits.div_ceil(self.rate.as_bps())),
                 None => self.rate.transmit(Bytes::new(bytes)),

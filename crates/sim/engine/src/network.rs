@@ -73,8 +73,8 @@ impl Network {
                 false => bits + distance,
             };
         }
-        // Without switches, a message may use all links of its two ends at once. The first link has the rate of all
-        // links of a node together, therefore only it bounds the rate.
+        // Without switches, a message may use all links of its two ends at once. Only the first link bounds the rate,
+        // because it has the rate of all links of a node together.
         let is_direct = self.topology.graph().is_some();
         let (mut slowest, mut distance) = (Time::ZERO, Time::ZERO);
         // Between racks, each pooled NIC may carry a share of the message.

@@ -13,8 +13,8 @@ pub(crate) struct Transmit {
     pub outstanding: u32,
     /// Packets whose descriptors are in memory and have not yet been read by the NIC.
     pub posted: VecDeque<u32>,
-    /// Whether the NIC is processing this queue. If so, it checks the queue again at the end, therefore the host need
-    /// not ring its doorbell.
+    /// Whether the NIC is processing this queue. If so, it checks the queue again at the end, so that the host need not
+    /// ring its doorbell.
     pub busy: bool,
     /// Streams that wait for room in the queue.
     pub waiting: VecDeque<u32>,

@@ -8,7 +8,7 @@ pub struct Reading {
     early: Vec<(u32, u32)>,
     /// Number of packets that were passed to the program and not yet read.
     unread: u32,
-    /// Whether the sender has given up. Missing segments will then never arrive, therefore further segments are not
+    /// Whether the sender has given up. Missing segments will then never arrive; therefore further segments are not
     /// kept.
     given_up: bool,
 }

@@ -118,7 +118,7 @@ impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
         progress(self.progress());
         let Sim { core, fabric, source, time_limit, .. } = self;
         let unloaded = |message: &Message, outcome: &Outcome| match time_limit {
-            // A run with a limit of zero only checks that the run can be set up, therefore it needs no unloaded times.
+            // A run with a limit of zero only checks that the run can be set up; therefore it needs no unloaded times.
             Time::ZERO => Time::ZERO,
             _ => fabric.unloaded_beside(message, outcome),
         };

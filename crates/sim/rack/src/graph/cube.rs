@@ -192,7 +192,7 @@ impl Cube {
             let ends = up.filter_map(move |direction| self.step(node, direction));
             ends.map(move |end| (node, end))
         };
-        // Both nodes of a ring of two list the same cable, therefore only the lower one keeps it.
+        // Both nodes of a ring of two list the same cable; therefore only the lower one keeps it.
         (0..self.nodes())
             .flat_map(ups)
             .filter(|(node, end)| {

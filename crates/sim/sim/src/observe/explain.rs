@@ -3,7 +3,7 @@
 //! The packet that completed the message is traced back, link by link, to the node that sent it. The time before the
 //! packet left that node is divided by cause: earlier packets of the same message on the link, packets of other
 //! messages, the protocol, or a loss ([`super::losses`]). A read or rmw has one leg for its request and one for its
-//! answer. Parts follow each other without a gap, therefore they sum to the completion time.
+//! answer. Parts follow each other without a gap; therefore they sum to the completion time.
 
 use super::journal::{Entry, Journal};
 use super::losses::{Losses, end_of, repetitions, union, within};
@@ -120,7 +120,7 @@ pub fn explain(journal: &Journal, network: &Network, id: MessageId) -> Option<Ex
 }
 
 /// Returns the time at which the first packet of an answer was ready to be sent. Returns `None` if packets have no
-/// offset. Later requests may ask again for packets that were lost, therefore the first answer counts.
+/// offset. Later requests may ask again for packets that were lost; therefore the first answer counts.
 fn first_answer(hops: &[Hop]) -> Option<Time> {
     let answers =
         hops.iter().filter(|hop| hop.packet.kind == PacketKind::Data && hop.packet.offset.is_some());
@@ -156,7 +156,7 @@ fn before(network: &Network, hops: &[Hop], hop: &Hop) -> Option<Hop> {
     let switch = End::Switch(network.topology.owner(port));
     let mut came = hops.iter().filter(|other| end_of(network, other.link) == switch);
     match hop.packet.offset {
-        // Packets without an offset keep their order and take the same path, therefore they are matched by their
+        // Packets without an offset keep their order and take the same path; therefore they are matched by their
         // position.
         None => {
             let told_before = hops.iter().take_while(|other| *other != hop);

@@ -3,7 +3,7 @@
 //!
 //! | key | condition |
 //! |---|---|
-//! | `unfinished` | a message did not finish, therefore the figures leave it out |
+//! | `unfinished` | a message did not finish; therefore the figures leave it out |
 //! | `drops` | messages that lost packets raise the mean slowdown by half ([`DECIDES`]); if all messages lost packets, the run takes 1.5 times as long as its busiest link needs |
 //! | `buffer` | packets were dropped, and ports have less buffer than the paper of the protocol expects |
 //! | `paced` | most bytes belonged to messages whose senders held them back by their rates while the links at both ends idled |

@@ -27,7 +27,7 @@ use unrack_units::Time;
 
 /// Order of events at one instant: lower ties come first, and equal ties in order of insertion.
 ///
-/// A split run has one queue for each part. Two events that different parts push have no common order of insertion,
+/// A split run has one queue for each part. Two events that different parts push have no common order of insertion;
 /// therefore their ties must differ.
 pub trait Tied: Copy {
     /// Returns the tie of this event; by default [`Tie::HERE`].

@@ -2,7 +2,7 @@
 //!
 //! Node n has the address 02:00:nn:nn:nn:nn, and 10.n.n.n with the lower three bytes of its number. Each message is a
 //! connection from a port of 1024 or higher at the client to port 5001. As in the simulation, the connection is open
-//! from the start, therefore there is no SYN. Sequence numbers begin at 1. Timestamps (RFC 7323) count microseconds.
+//! from the start; therefore there is no SYN. Sequence numbers begin at 1. Timestamps (RFC 7323) count microseconds.
 
 use super::Frame;
 use unrack_engine::events::{Hop, PacketKind};
@@ -140,7 +140,7 @@ fn pseudo_header(hop: &Hop, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns the Internet checksum (RFC 1071). The payload is all zeros, therefore it does not change the sum.
+/// Returns the Internet checksum (RFC 1071). The payload is all zeros; therefore it does not change the sum.
 fn checksum(parts: &[&[u8]]) -> u16 {
     let words = parts.iter().flat_map(|part| part.chunks(2));
     let mut sum: u32 =
