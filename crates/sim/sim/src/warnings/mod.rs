@@ -41,7 +41,7 @@ pub const DECIDES: f64 = 1.5;
 pub const NEARLY_ALL: f64 = 0.95;
 
 /// Threshold for the share of messages over saturated links. From this share on, they decide the figures, because the
-/// median is one of them.
+/// median message is one of them.
 pub const MOST: f64 = 0.5;
 
 /// Threshold for a run that is not steady: the ratio of the messages in flight in its second half to those in its
