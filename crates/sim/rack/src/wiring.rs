@@ -2,10 +2,10 @@
 //!
 //! With m racks of n hosts and n NICs each, rack r has the n NICs from number r n on. NIC i is linked to aggregation
 //! switch i mod m, so that each switch has n NICs. If n >= m, every rack reaches every switch. If n < m, a rack reaches
-//! n of the switches. If n divides m, racks that reach the same switches form a pod, and core switches connect the
-//! pods. If n does not divide m, neighbouring racks share some of their switches, and all racks form one pod. The paper
-//! does not mention that case, but its rule applies: racks that share no switch reach each other through the core
-//! switches.
+//! n of the switches. There are then two cases. If n divides m, racks that reach the same switches form a pod, and core
+//! switches connect the pods. If n does not divide m, neighbouring racks share some of their switches, and all racks
+//! form one pod. The paper does not mention that case, but its rule applies: racks that share no switch reach each
+//! other through the core switches.
 
 use std::ops::Range;
 

@@ -70,8 +70,8 @@ struct Shared<'a, F: Split> {
     time_limit: Time,
 }
 
-/// Runs `calls`, which are sorted by time, on one thread per part. `make` creates the fabric; all its results must be
-/// equal. `part_of` is the part of each switch, counted from 0, and `switch_of` returns the switch of a node.
+/// Runs `calls`, which are sorted by time, on one thread per part. `make` must create an equal fabric each time.
+/// `part_of` is the part of each switch, counted from 0, and `switch_of` returns the switch of a node.
 pub fn run_split<F: Split>(
     make: impl Fn() -> F,
     calls: &[(Time, Message)],

@@ -6,11 +6,11 @@
 //! same path.
 //!
 //! On a leaf-spine network of r leaves with h hosts each and s spines, the ports of leaf l start at number l (h + s):
-//! first the ports to its hosts, then those to the spines. The ports of the spines follow those of all leaves: spine i
-//! has the r ports from i r on, one to each leaf. A packet with hash n takes spine n mod s. The hash is the finalizer
-//! of MurmurHash3, applied to the name of the stream or transfer (with `cxl`: to the numbers of its ends, `src << 16 |
-//! dst`). If packets of a node take all paths in turn, the hash is instead the number of the packet among all packets
-//! that the node has sent, counted from 1.
+//! first the ports to its hosts, then those to the spines. The ports of the spines follow those of all leaves. Counted
+//! from the first of them, spine i has the r ports from number i r on, one to each leaf. A packet with hash n takes
+//! spine n mod s. The hash is the finalizer of MurmurHash3, applied to the name of the stream or transfer (with `cxl`:
+//! to the numbers of its ends, `src << 16 | dst`). If packets of a node take all paths in turn, the hash is instead the
+//! number of the packet among all packets that the node has sent, counted from 1.
 
 mod attachment;
 mod built;
