@@ -55,7 +55,7 @@ impl Asker {
     }
 }
 
-/// Passes a call on to the source inside an [`Asker`].
+/// Passes a call on to the source inside an `Asker`.
 macro_rules! ask {
     ($asker:expr, $source:ident => $call:expr) => {
         match $asker {
