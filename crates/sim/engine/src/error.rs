@@ -1,11 +1,11 @@
-//! Errors: why a run cannot be set up, or cannot go on.
+//! Errors: why a run cannot be set up or cannot continue.
 
 use std::borrow::Cow;
 use unrack_rack::{ScenarioError, ValidScenario};
 use unrack_units::Time;
 use unrack_workload::WorkloadError;
 
-/// A parameter that makes no sense: its name, the rule it breaks, and its value.
+/// An invalid parameter: its name, the rule that it breaks, and its value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{key}` {rule}, but is {value}")]
 pub struct SetupError {
@@ -26,8 +26,8 @@ impl SetupError {
         SetupError { key: key.into(), rule: rule.into(), value: value.to_string(), ended: None }
     }
 
-    /// Creates the error of a run whose last event was at `ended` and whose next event is beyond [`Time::END`]. `key`
-    /// names the parameter behind the wait.
+    /// Creates the error of a run that needs more simulated time than there is: its last event was at `ended`, and its
+    /// next event is beyond [`Time::END`]. `key` names the parameter that causes the wait.
     pub fn out_of_time(key: &'static str, ended: Time, finished: u64) -> SetupError {
         let rule = "ends within 106 days of simulated time";
         let value = format!(
@@ -39,7 +39,7 @@ impl SetupError {
 }
 
 impl SetupError {
-    /// Converts the error to one that shows the place in the scenario.
+    /// Converts the error to a scenario error, which shows the place in the scenario file.
     pub fn in_scenario(&self, scenario: &ValidScenario) -> ScenarioError {
         scenario.error_at(&self.key, format!("{}, but is {}", self.rule, self.value))
     }

@@ -1,4 +1,4 @@
-//! The contract of a fabric.
+//! The contract that every fabric implements.
 
 use crate::events::{Core, Observer, Tied};
 use crate::inside::HostCounts;
@@ -8,42 +8,44 @@ use unrack_workload::{Computing, Message, MessageId};
 
 impl Tied for MessageId {}
 
-/// Largest message of a fabric.
+/// Largest message that a fabric can carry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Largest {
     pub bytes: Bytes,
-    /// What sets the limit, and what raises it, in words.
+    /// Explanation for the user: why the limit exists, and how to raise it.
     pub why: String,
 }
 
-/// A fabric: it carries messages.
+/// A fabric: a simulated network that carries messages.
 pub trait Fabric {
-    /// Event that this fabric schedules for itself: small and plain.
+    /// Event that this fabric schedules for itself. It is copied often; therefore it should be small and plain.
     type Event: Tied + Send;
 
-    /// Carries a message that was submitted now. Read it with [`Core::message`].
+    /// Starts to carry a message that is submitted now. [`Core::message`] returns the message of this id.
     fn submit<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, id: MessageId);
 
     /// Handles an event that this fabric scheduled and that is due.
     fn handle<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, event: Self::Event);
 
-    /// Starts a computation of a node now, with the loads that it names; [`Core::wake_at`] reports the end.
+    /// Starts a computation on a node now, with the memory loads that the computation names. [`Core::wake_at`]
+    /// schedules the report of its end.
     fn compute<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, computing: Computing) {
         core.wake_at(core.now() + computing.time, computing.actor);
     }
 
-    /// Returns the completion time of `message` alone on this fabric: by arithmetic, or simulated where there is none. At
-    /// least [`Network::ideal`](crate::network::Network::ideal).
+    /// Returns the completion time of `message` alone on this fabric: computed by a formula, or simulated where no
+    /// formula exists. It is at least [`Network::ideal`](crate::network::Network::ideal).
     fn unloaded(&self, message: &Message) -> Time;
 
-    /// Returns whether the time of a message alone depends on what the fabric draws for it, or on its number, such as
-    /// one of several routes.
+    /// Returns whether the time of a message alone depends on a random draw of the fabric or on the number of the
+    /// message, for example because the fabric draws one of several routes.
     fn draws_routes(&self) -> bool {
         false
     }
 
-    /// Returns the completion time of a message alone, of which the outcome among others is known. With routes that are
-    /// drawn, [`Fabric::unloaded`] is the time of one draw; that of the message's own is no longer than what it took.
+    /// Returns the completion time of a message alone, given its outcome among other messages. If routes are drawn,
+    /// [`Fabric::unloaded`] is the time on one drawn route, and the message may have had a faster one. Therefore the
+    /// result is then at most the time that the message took.
     fn unloaded_beside(&self, message: &Message, outcome: &Outcome) -> Time {
         let unloaded = self.unloaded(message);
         match outcome.completion() {
@@ -52,18 +54,19 @@ pub trait Fabric {
         }
     }
 
-    /// Returns the largest message, or request, that the fabric carries. `None`: any that a workload can have.
+    /// Returns the largest message, or request, that the fabric carries; `None` if it carries every message of a
+    /// workload.
     fn largest(&self) -> Option<Largest> {
         None
     }
 
-    /// Returns counts from inside hosts, if anything takes time there.
+    /// Returns counts from inside hosts; `None` if hosts take no time.
     fn hosts(&self) -> Option<HostCounts> {
         None
     }
 
-    /// Returns the least time after which an event at one switch, or at its nodes, can affect another switch. Zero:
-    /// there is no such time.
+    /// Returns the minimum time after which an event at one switch, or at its nodes, can affect another switch. Zero
+    /// means that the fabric guarantees no such time.
     fn lookahead(&self) -> Time {
         Time::ZERO
     }

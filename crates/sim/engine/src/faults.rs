@@ -1,9 +1,10 @@
-//! Links and switches that fail, and bits that flip. All faults are known before the run, so that the loss of a
-//! packet on a link depends only on the link and on the times at which the packet crosses it. Faults cost no events,
-//! and a run without faults does not look for them.
+//! Failures of links and switches, and bit errors. All faults are known before the run, so that the loss of a packet on
+//! a link depends only on the link and on the times at which the packet crosses it. Faults need no events, and a run
+//! without faults does not check for them.
 //!
-//! A cable has both directions of a link, and a failure breaks both. A switch that is down is one whose cables all
-//! are. A lost packet has still taken its time on the link: the sender does not notice the loss.
+//! A cable carries both directions of a link, and a failure breaks both. A failed switch is modelled as the failure of
+//! all its cables. A lost packet still occupies the link for its transmission time, because the sender does not notice
+//! the loss.
 
 use crate::error::SetupError;
 use crate::events::LinkId;
@@ -15,23 +16,24 @@ use unrack_rack::Outage;
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
-/// A part of the network that is down for a while, once or repeatedly.
+/// A failure: a part of the network that is down for a while, once or repeatedly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Downtime {
     pub what: Broken,
     pub from: Time,
-    /// End of the outage; `MAX` if it lasts for ever.
+    /// End of the outage; `MAX` if the outage never ends.
     pub until: Time,
-    /// Time from the start of one outage to that of the next; `None` if there is only one.
+    /// Time from the start of one outage to the start of the next; `None` if there is only one outage.
     pub every: Option<Time>,
-    /// Time after which packets avoid the failed part, or use it again. `None`: they never do.
+    /// Time that the network needs to detect that a part failed or recovered; packets avoid the failed part only after
+    /// that. `None` if the network never detects it.
     pub detected_after: Option<Time>,
 }
 
 /// Part of the network that a failure breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Broken {
-    /// The cable of a node; in a network without switches, all of its cables.
+    /// The cable of a node, or all of its cables in a network without switches.
     Node(NodeId),
     /// The cable between two switches.
     Between(u32, u32),
@@ -39,7 +41,7 @@ pub enum Broken {
     Switch(u32),
 }
 
-/// Probability that a bit is flipped on its way, by class of link.
+/// Probability of a bit error on the way, by class of link.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ErrorRates {
     pub host: f64,
@@ -49,11 +51,11 @@ pub struct ErrorRates {
 /// All faults of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FaultSchedule {
-    /// Number of the cable of each switch port: the cable of a node has the number of its link, and one between
-    /// switches a number above those.
+    /// Number of the cable of each switch port. The cable of a node has the number of the node's link; the cables
+    /// between switches have higher numbers.
     cable_of_port: Vec<u32>,
     outages: Vec<Vec<Outage>>,
-    /// Time at which the first outage is known.
+    /// Time at which the first outage is detected.
     first_detected: Time,
     host: Option<Errors>,
     core: Option<Errors>,
@@ -61,10 +63,10 @@ pub struct FaultSchedule {
 }
 
 impl FaultSchedule {
-    /// Creates the faults of a network.
+    /// Creates the fault schedule of a network.
     ///
     /// # Errors
-    /// If a failure names a part that this network does not have.
+    /// If a failure names a part that the network does not have, or if its times are invalid.
     pub fn new(
         topology: &Topology,
         failures: &[Downtime],
@@ -95,7 +97,8 @@ impl FaultSchedule {
         })
     }
 
-    /// Returns whether a packet is lost on a link: the link is down while it crosses, or a bit of it is flipped.
+    /// Returns whether a packet is lost on a link, because the link is down while the packet crosses it or because of a
+    /// bit error.
     pub fn loses(&self, topology: &Topology, link: LinkId, crossing: Departure) -> bool {
         self.is_down(topology, link, crossing) || self.corrupts(topology, link, crossing)
     }
@@ -106,7 +109,8 @@ impl FaultSchedule {
         self.outages[self.cable(link)].iter().any(|outage| outage.meets(first, arrived))
     }
 
-    /// Returns whether a bit of a packet that crosses a link is flipped: drawn by the link and the time.
+    /// Returns whether a packet that crosses a link has a bit error. The result is a hash of the seed, the link and the
+    /// time, so that it does not depend on the order of calls.
     pub fn corrupts(&self, topology: &Topology, link: LinkId, Departure { first, last }: Departure) -> bool {
         let (number, is_host) = match link {
             LinkId::Host(node) => (u64::from(node) << 1, true),
@@ -114,7 +118,8 @@ impl FaultSchedule {
         };
         let Some(errors) = (if is_host { &self.host } else { &self.core }) else { return false };
         let crossing = match link {
-            // Time that as many bits take at the pace for which survival is computed.
+            // Survival is computed for the pace of the core link. Where links differ, the crossing is converted to the
+            // time that the same bits take at that pace.
             LinkId::Port(port) if topology.nearest(0, 1).is_some() && !is_host => {
                 topology.core_link().pace.transmit(topology.link(port).pace.bytes_in(last - first))
             }
@@ -123,10 +128,10 @@ impl FaultSchedule {
         mix(mix(self.seed ^ mix(number)) ^ first.as_ps()) > errors.survival(crossing)
     }
 
-    /// Returns when the link is up, from `at` on; `None` if never again.
+    /// Returns the first time from `at` on at which the link is up; `None` if the link stays down.
     pub fn up_again(&self, link: LinkId, mut at: Time) -> Option<Time> {
         let outages = &self.outages[self.cable(link)];
-        // Outages that take turns for ever would never end.
+        // Repeated outages can follow each other without a gap for ever; therefore the search is bounded.
         for _ in 0..MOST_TURNS {
             match outages.iter().find(|outage| outage.covers(at)) {
                 Some(outage) => at = outage.end_after(at)?,
@@ -136,22 +141,22 @@ impl FaultSchedule {
         None
     }
 
-    /// Returns whether any failure is known by now: before that, all paths are used.
+    /// Returns whether any failure has been detected by `now`. Before that, packets use all paths.
     pub fn any_known(&self, now: Time) -> bool {
         now >= self.first_detected
     }
 
-    /// Returns when a part of the network is next found to be down, or up again.
+    /// Returns the next time at which the network detects that a part is down, or up again.
     pub fn next_known(&self, now: Time) -> Option<Time> {
         self.outages.iter().flatten().filter_map(|outage| outage.next_known(now)).min()
     }
 
-    /// Returns whether a switch port is known to lead nowhere.
+    /// Returns whether the cable of a switch port is known to be down.
     pub fn known_down(&self, port: u32, now: Time) -> bool {
         self.known(self.cable_of_port[port as usize], now)
     }
 
-    /// Returns whether a link by which nodes send is known to lead nowhere.
+    /// Returns whether the cable of a link by which nodes send is known to be down.
     pub fn known_down_host(&self, attachment: u32, now: Time) -> bool {
         self.known(attachment, now)
     }
@@ -168,15 +173,15 @@ impl FaultSchedule {
     }
 }
 
-/// Most outages of one link that follow each other without a break: more than anyone describes.
+/// Bound on the outages of one link that follow each other without a gap. It is higher than any scenario needs.
 const MOST_TURNS: u32 = 1_000;
 
-/// Cables of a network, by which failures are resolved.
+/// Cables of a network. Each failure is resolved to the cables that it breaks.
 struct Cables<'a> {
     topology: &'a Topology,
     count: u32,
     of_port: Vec<u32>,
-    /// Cables between switches, the lower number first.
+    /// Number of each cable between two switches. The key is the pair of switches, with the lower number first.
     between: BTreeMap<(u32, u32), u32>,
 }
 
@@ -198,12 +203,13 @@ impl Cables<'_> {
         Cables { topology, count, of_port, between }
     }
 
-    /// Returns the cables of what is broken, or the rule that it breaks and its value.
+    /// Returns the cables that this failure breaks. If the failure names a part that does not exist, it returns the
+    /// rule and the offending value.
     fn broken(&self, what: Broken) -> Result<Vec<u32>, (&'static str, String)> {
         let refuse = |rule, value: String| Err((rule, value));
         let (nodes, switches) = (self.topology.nodes(), self.topology.switches());
         match what {
-            // Without switches, other nodes reach each other through this node.
+            // Without switches, other nodes send through this node; therefore all its cables break.
             Broken::Node(node) if node < nodes && self.topology.graph().is_some() => Ok(self.at_switch(node)),
             Broken::Node(node) if node < nodes => Ok(vec![node]),
             Broken::Node(node) => refuse("names nodes of the network", format!("node {node} of {nodes}")),
@@ -230,17 +236,17 @@ impl Cables<'_> {
     }
 }
 
-/// Bit errors of a class of links, in whole numbers, so that every machine draws the same.
+/// Bit errors of a class of links. Probabilities are integers, so that every machine draws the same errors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Errors {
     pace: Pace,
-    /// Probability that 2^n bits arrive as they were sent, in units of 2^-64.
+    /// Probability that 2^n bits arrive without error, in units of 2^-64; n is the index.
     intact: [u64; 48],
 }
 
 impl Errors {
     fn new(rate: f64, pace: Pace) -> Errors {
-        // Multiplying by a power of two is exact.
+        // Exact, because the factor is a power of two.
         let mut next = u64::MAX - (rate * 2f64.powi(64)) as u64;
         let intact = std::array::from_fn(|_| {
             let this = next;
@@ -250,7 +256,7 @@ impl Errors {
         Errors { pace, intact }
     }
 
-    /// Returns the probability that a transmission of this length arrives without error, in units of 2^-64.
+    /// Returns the probability that a transmission of this duration arrives without error, in units of 2^-64.
     fn survival(&self, length: Time) -> u64 {
         let bits = self.pace.bytes_in(length) * 8;
         let of_powers = self.intact.iter().enumerate().filter(|(power, _)| bits >> power & 1 == 1);

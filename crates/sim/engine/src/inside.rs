@@ -1,11 +1,11 @@
-//! Insides of nodes as plain data: what hosts are made of, and what was counted in them.
+//! Insides of nodes as plain data: the components of a host, and the counts of a run.
 
 use crate::link::Link;
 use std::sync::Arc;
 use unrack_rack::HostSpec;
 use unrack_units::Time;
 
-/// Inside of a host; the same for every host of a network.
+/// Components inside a host; all hosts of a network are alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inside {
     pub spec: Arc<HostSpec>,
@@ -13,27 +13,27 @@ pub struct Inside {
     pub cxl: Link,
 }
 
-/// Counts from inside hosts.
+/// Counts from inside the hosts of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HostCounts {
-    /// Loads of 64 B that went to the DRAM cache.
+    /// Loads of 64 B that were looked up in the DRAM cache.
     pub loads: u64,
-    /// Loads that found their line in the cache or on its way.
+    /// Loads whose line was in the cache, or already being fetched.
     pub hits: u64,
     pub interrupts: u64,
     pub doorbells: u64,
-    /// Packets lost because the NIC's headroom was full.
+    /// Packets lost because the headroom of the NIC was full.
     pub no_room: u64,
     /// Packets lost because no receive descriptor was posted.
     pub no_descriptor: u64,
-    /// Packets lost because no section was left for a buffer.
+    /// Packets lost because no section of memory was left for a buffer.
     pub no_buffer: u64,
-    /// Time of work of the busiest core.
+    /// Time that the busiest core worked.
     pub busiest: Time,
-    /// Mean time of work of all cores.
+    /// Time that a core worked, as the mean over all cores.
     pub mean: Time,
-    /// Bytes that were read or written without crossing the CXL port of a host.
+    /// Bytes read or written without crossing the CXL port of a host.
     pub local_bytes: u64,
-    /// Bytes that were read or written across the CXL port of a host.
+    /// Bytes read or written across the CXL port of a host.
     pub remote_bytes: u64,
 }

@@ -1,18 +1,18 @@
-//! The event engine and the network of the simulated world: what fabrics are built on.
+//! The event engine and the simulated network, on which fabrics are built.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`events`] | time, the event queue, the run loop, runs that are split over threads |
-//! | [`fabric`] | the [`Fabric`] contract: what carries messages, and is told of its own events |
-//! | [`network`] | what fabrics are built from: links, ports with known departures, the star |
-//! | [`topology`] | how nodes and switches are wired, and which path a packet takes |
-//! | [`faults`] | links and switches that fail, bits that flip |
-//! | [`inside`] | what takes time inside nodes, as plain data |
+//! | [`fabric`] | the [`Fabric`] contract: a fabric carries messages and handles the events that it scheduled |
+//! | [`network`] | parts from which fabrics are built: links, ports with known departures, the star |
+//! | [`topology`] | the wiring of nodes and switches, and the paths of packets |
+//! | [`faults`] | failures of links and switches, and bit errors |
+//! | [`inside`] | the components inside nodes that take time, as plain data |
 //! | [`run`] | the results of a run: messages, outcomes, counters |
-//! | [`error`] | why a run cannot be set up, or cannot go on |
+//! | [`error`] | why a run cannot be set up or cannot continue |
 //!
-//! No protocol and no scenario file is known here. Time is whole picoseconds. A run depends on its inputs alone: the
-//! same source, fabric and seed give the same bytes.
+//! This crate knows no protocol and no scenario file. Time is counted in whole picoseconds. A run depends only on its
+//! inputs: the same source, fabric and seed give the same bytes.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 

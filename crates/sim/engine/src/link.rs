@@ -1,5 +1,5 @@
-//! Building blocks of networks: links and their ends, the pace of a link, and a port whose departures are known on
-//! arrival.
+//! Parts of networks: links and their ends, the pace of a link, and a port that computes the departure of a packet on
+//! its arrival.
 
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::NodeId;
@@ -18,8 +18,8 @@ pub enum End {
     Node(NodeId),
 }
 
-/// Transmission times at one rate, exact and cheap: a multiplication where a byte takes a whole
-/// number of picoseconds (10, 25, 40, 100, 200, 400 Gb/s), else rounded up per packet.
+/// Transmission times at one rate, exact and cheap. Where a byte takes a whole number of picoseconds (10, 25, 40, 100,
+/// 200, 400 Gb/s), a time is one multiplication; otherwise the time of each packet is rounded up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
     rate: Rate,
@@ -41,11 +41,11 @@ impl Pace {
         self.rate
     }
 
-    /// Returns the time to put `bytes` on the wire.
+    /// Returns the time that a link of this pace needs to put `bytes` on the wire.
     #[inline]
     pub fn transmit(self, bytes: u64) -> Time {
         match self.ps_per_byte {
-            // A division of 64 bits where they are enough.
+            // A 64-bit division is faster than the general one; therefore it is used where the product fits.
             0 => match bytes.checked_mul(8_000_000_000_000) {
                 Some(bits) => Time::from_ps(bits.div_ceil(self.rate.as_bps())),
                 None => self.rate.transmit(Bytes::new(bytes)),
@@ -54,7 +54,7 @@ impl Pace {
         }
     }
 
-    /// Returns the number of bytes sent in `time`, rounded down.
+    /// Returns the number of bytes that the link sends in `time`, rounded down.
     #[inline]
     pub fn bytes_in(self, time: Time) -> u64 {
         match self.ps_per_byte {
@@ -72,15 +72,15 @@ pub struct PacketSize {
     pub payload: u32,
 }
 
-/// Sending end of a link, first in first out. No event is needed when a packet leaves: everything ahead of a packet
-/// is known when it arrives, and so is its departure.
+/// Sending end of a link: a first-in, first-out queue. A departure needs no event, because everything ahead of a packet
+/// is known when the packet arrives, and therefore its departure is known too.
 #[derive(Debug, Clone, Copy)]
 pub struct Port {
     pace: Pace,
     free_at: Time,
 }
 
-/// Times at which a packet is on the wire.
+/// Times at which a packet leaves onto the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Departure {
     /// Time at which the first bit leaves.
@@ -95,19 +95,20 @@ impl Port {
         Port { pace, free_at: Time::ZERO }
     }
 
-    /// Returns the bytes not yet on the wire at `now`: those that wait, and the rest of the packet in transmission.
+    /// Returns the number of bytes that have not left at `now`: the waiting packets, and the rest of the packet in
+    /// transmission.
     #[inline]
     pub fn backlog(&self, now: Time) -> u64 {
         self.pace.bytes_in(self.free_at.saturating_sub(now))
     }
 
-    /// Returns the time at which the last queued packet has left.
+    /// Returns the time at which the last queued packet will have left.
     #[inline]
     pub fn free_at(&self) -> Time {
         self.free_at
     }
 
-    /// Queues a packet at `now`, and returns its departure. Calls must not go back in time.
+    /// Queues a packet at `now` and returns its departure. `now` must not be earlier than in the previous call.
     #[inline]
     pub fn enqueue(&mut self, now: Time, bytes: u64) -> Departure {
         let first = self.free_at.max(now);

@@ -1,5 +1,5 @@
-//! The network of a run; for fabrics that know one switch only, the star. Links and ports, from which fabrics build it,
-//! are reached from here too.
+//! The network of a run, and the star for fabrics that know only one switch. This module also exports the links and
+//! ports from which fabrics are built.
 
 use crate::error::SetupError;
 pub use crate::link::{Departure, Pace, PacketSize, Port};
@@ -8,12 +8,12 @@ use crate::topology::Topology;
 use unrack_units::{Rate, Time};
 use unrack_workload::{Message, NodeId};
 
-/// Topology and switch latency that connect the nodes of a run.
+/// Topology that connects the nodes of a run, and the latency of its switches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Network {
     pub topology: Topology,
-    /// Time from a bit's arrival at a switch to its departure, when nothing is ahead of it; the same for every
-    /// switch.
+    /// Time from the arrival of a bit at a switch to its departure if no packet is ahead of it. All switches have the
+    /// same latency.
     pub switch_latency: Time,
 }
 
@@ -29,7 +29,7 @@ impl Network {
         self.topology.nodes()
     }
 
-    /// Returns the rate of a node's link: loads are relative to it.
+    /// Returns the rate of the link of a node. Loads are relative to this rate.
     #[inline]
     pub fn host_rate(&self) -> Rate {
         self.topology.host_link().pace.rate()
@@ -49,8 +49,8 @@ impl Network {
         Ok(Star { nodes: self.nodes(), rate, propagation, switch_latency: self.switch_latency })
     }
 
-    /// Returns the links between two nodes, in order. All paths between them are alike; where links between nodes
-    /// differ, each is taken to be as good as the best on the shortest paths.
+    /// Returns the links between two nodes, in order of the path. All paths between them are alike. Where the links
+    /// between nodes differ, each returned link has the best rate and propagation of any link on the shortest paths.
     pub fn links(&self, src: NodeId, dst: NodeId) -> impl Iterator<Item = Link> + '_ {
         let ports = self.topology.path(src, dst, 0);
         let first = self.topology.attachment(src, dst, 0);
@@ -62,8 +62,9 @@ impl Network {
         std::iter::once(self.topology.attachment_link(first)).chain(ports.map(link))
     }
 
-    /// Returns a lower bound of the completion time of a message on any fabric: its bits at the rate of the slowest
-    /// link, plus propagation. The bits of an answer cannot start before the request has arrived.
+    /// Returns a lower bound of the completion time of a message on any fabric: the time of its bits at the rate of the
+    /// slowest link, plus propagation. If the message has an answer, the answer starts only after the request has
+    /// arrived.
     pub fn ideal(&self, message: &Message) -> Time {
         if let Some((distance, pace)) = self.topology.nearest(message.src, message.dst) {
             let bits = pace.transmit(message.bytes);
@@ -72,10 +73,11 @@ impl Network {
                 false => bits + distance,
             };
         }
-        // Without switches, a message may take many paths at once: all links of its two ends.
+        // Without switches, a message may use all links of its two ends at once. Only the first link bounds the rate,
+        // because it has the rate of all links of a node together.
         let is_direct = self.topology.graph().is_some();
         let (mut slowest, mut distance) = (Time::ZERO, Time::ZERO);
-        // Pooled NICs may each carry a part.
+        // Between racks, each pooled NIC may carry a share of the message.
         let between = self.topology.switch_of(message.src) != self.topology.switch_of(message.dst);
         let shares = if between { u64::from(self.topology.pooled()) } else { 1 };
         let (mut request, bytes) = (Time::ZERO, message.bytes / shares);
@@ -94,14 +96,14 @@ impl Network {
     }
 }
 
-/// N nodes around one switch, each on a full-duplex link of its own.
+/// Nodes around one switch, each with its own full-duplex link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Star {
     pub nodes: u32,
     pub rate: Rate,
     /// Propagation of one link, one way.
     pub propagation: Time,
-    /// Time from a bit's arrival at the switch to its departure, when nothing is ahead of it.
+    /// Time from the arrival of a bit at the switch to its departure if no packet is ahead of it.
     pub switch_latency: Time,
 }
 
@@ -112,7 +114,8 @@ impl Star {
         Pace::new(self.rate)
     }
 
-    /// Returns the time from a bit leaving one node to its arrival at another, cut-through, with nothing in the way.
+    /// Returns the time from the departure of a bit at one node to its arrival at another, through an idle cut-through
+    /// switch.
     #[inline]
     pub fn crossing(&self) -> Time {
         self.propagation * 2 + self.switch_latency

@@ -1,4 +1,4 @@
-//! Results of a run, under 100 bytes per message.
+//! Results of a run, in less than 100 bytes per message.
 
 use crate::events::{BusyTimes, Counters};
 use crate::inside::HostCounts;
@@ -6,25 +6,26 @@ use hdrhistogram::Histogram;
 use unrack_units::Time;
 use unrack_workload::Message;
 
-/// Result of one message.
+/// Outcome of one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
     pub submitted: Time,
-    /// Time of completion, [`GIVEN_UP`], or [`UNFINISHED`].
+    /// Time of completion, or one of the marks [`GIVEN_UP`] and [`UNFINISHED`].
     completed: Time,
     pub retransmissions: u32,
     /// Packets lost on the way.
     pub drops: u32,
-    /// Packets that lost their payload on the way, and went on as a header.
+    /// Packets that lost their payload on the way: a switch trimmed them and forwarded only the header.
     pub trims: u32,
 }
 
 const UNFINISHED: Time = Time::MAX;
-/// Value of `completed` for a message that was given up.
+/// Value of `completed` if the message was given up.
 const GIVEN_UP: Time = Time::from_ps(u64::MAX - 1);
 
 impl Outcome {
-    /// Creates the outcome of a message that was measured, not simulated. `completed` is `None` if it was given up.
+    /// Creates the outcome of a message that was measured instead of simulated. `completed` is `None` if the message
+    /// was given up.
     pub fn measured(submitted: Time, completed: Option<Time>, retransmissions: u32) -> Outcome {
         Outcome { submitted, completed: completed.unwrap_or(GIVEN_UP), retransmissions, drops: 0, trims: 0 }
     }
@@ -37,7 +38,7 @@ impl Outcome {
     /// Sets the time of completion.
     ///
     /// # Panics
-    /// If the message is already complete or given up: a fabric completes a message once.
+    /// If the message is already complete or given up, because a fabric completes a message once.
     #[inline]
     pub(crate) fn complete(&mut self, now: Time) {
         assert!(self.completed == UNFINISHED, "a message completed twice");
@@ -50,7 +51,7 @@ impl Outcome {
         self.completed = UNFINISHED;
     }
 
-    /// Marks the message as given up if it is still open; returns whether it was open.
+    /// Marks the message as given up if it is still open. Returns whether it was open.
     #[inline]
     pub(crate) fn give_up(&mut self) -> bool {
         let was_open = self.completed == UNFINISHED;
@@ -60,8 +61,8 @@ impl Outcome {
         was_open
     }
 
-    /// Merges the outcome of the same message in another part of a split run: at most one part knows how the message
-    /// ended, and each part counts the losses that it saw.
+    /// Merges the outcome that another part of a split run recorded for the same message. At most one part knows how
+    /// the message ended, and each part counts only the losses that it saw.
     pub(crate) fn add(&mut self, part: &Outcome) {
         self.completed = self.completed.min(part.completed);
         self.retransmissions += part.retransmissions;
@@ -69,7 +70,7 @@ impl Outcome {
         self.trims += part.trims;
     }
 
-    /// Returns the time of completion; `None` if the message did not finish.
+    /// Returns the time of completion; `None` if the message did not complete.
     #[inline]
     pub fn completed(&self) -> Option<Time> {
         (self.completed < GIVEN_UP).then_some(self.completed)
@@ -80,7 +81,7 @@ impl Outcome {
         self.completed == GIVEN_UP
     }
 
-    /// Returns the time from submission to completion.
+    /// Returns the time from submission to completion; `None` if the message did not complete.
     #[inline]
     pub fn completion(&self) -> Option<Time> {
         self.completed().map(|at| at - self.submitted)
@@ -92,16 +93,16 @@ impl Outcome {
 pub enum Ending {
     /// Every message finished or was given up.
     Done,
-    /// No event was left. Messages that are still unfinished are stuck: the fabric lost them.
+    /// No event was left, but messages are unfinished. The fabric lost them.
     Idle,
-    /// The time limit came first.
+    /// The run reached its time limit.
     TimeLimit,
-    /// The end of simulated time came first.
+    /// The run reached the end of simulated time.
     OutOfTime,
 }
 
 impl Ending {
-    /// Returns the reason why messages are unfinished in a run that ended this way.
+    /// Returns why messages are unfinished in a run that ended for this reason.
     pub const fn why_unfinished(self) -> &'static str {
         match self {
             Ending::Done => "who sent or awaited them gave up",
@@ -112,18 +113,18 @@ impl Ending {
     }
 }
 
-/// A finished run. The three tables have one row per message, in order of submission.
+/// A finished run. Its three tables have one row per message, in order of submission.
 pub struct Run {
     pub messages: Vec<Message>,
     pub outcomes: Vec<Outcome>,
-    /// Completion times of the same messages, each alone on the same fabric.
+    /// Completion time of each message alone on the same fabric.
     pub unloaded: Vec<Time>,
     pub counters: Counters,
-    /// Bytes found waiting ahead by each data packet at each switch port.
+    /// Bytes that each data packet found waiting ahead of it at each switch port.
     pub queue_bytes: Histogram<u64>,
-    /// Time in which each link carried bits.
+    /// Time during which each link carried bits.
     pub busy: BusyTimes,
-    /// Counts from inside hosts, if anything takes time there.
+    /// Counts from inside hosts; `None` if hosts take no time.
     pub hosts: Option<HostCounts>,
     /// Simulated time at which the run ended.
     pub ended: Time,
@@ -141,13 +142,13 @@ impl Run {
         self.outcomes.iter().filter(|outcome| outcome.completed().is_some()).count() as u64
     }
 
-    /// Returns the slowdown of message `index`: completion time over unloaded completion time. `None` if it did not
-    /// finish.
+    /// Returns the slowdown of message `index`: its completion time divided by its unloaded completion time. `None` if
+    /// the message did not complete.
     pub fn slowdown(&self, index: usize) -> Option<f64> {
         let completion = self.outcomes[index].completion()?;
         Some(completion.as_ps() as f64 / self.unloaded[index].as_ps() as f64)
     }
 }
 
-// Memory per message, as promised above.
+// Holds the promise of the module documentation about memory per message.
 const _: () = assert!(size_of::<Message>() + size_of::<Outcome>() + size_of::<Time>() <= 72);

@@ -7,10 +7,10 @@ pub struct Axis {
     pub values: Vec<String>,
 }
 
-/// Most points of a grid, which are all checked, and in memory, before the first runs.
+/// Largest number of points of a grid. All points are checked and kept in memory before the first of them runs.
 const MOST_POINTS: usize = 1_000_000;
 
-/// Returns every choice of a value for each axis; those of the last vary fastest.
+/// Returns all combinations of one value for each axis. The values of the last axis vary fastest.
 pub fn product(axes: &[Axis]) -> Vec<Vec<String>> {
     axes.iter().fold(vec![Vec::new()], |points, axis| {
         let with = |point: Vec<String>| {
@@ -20,10 +20,11 @@ pub fn product(axes: &[Axis]) -> Vec<Vec<String>> {
     })
 }
 
-/// Parses axes, each as `KEY=VALUE` or `KEY=VALUE,VALUE,...`; seeds, as `1..5` or `1,2,7`, come last.
+/// Parses axes. Each is written as `KEY=VALUE` or `KEY=VALUE,VALUE,...`; the axis of seeds is written as `1..5` or
+/// `1,2,7` and comes last.
 ///
 /// # Errors
-/// The text of `--set` or `--seeds` that is wrong, and how it is written.
+/// Returns the invalid text of `--set` or `--seeds`, and how to write it correctly.
 pub fn parsed(set: &[String], seeds: Option<&str>) -> Result<Vec<Axis>, String> {
     let mut axes = Vec::new();
     for text in set {
@@ -54,7 +55,8 @@ pub fn parsed(set: &[String], seeds: Option<&str>) -> Result<Vec<Axis>, String> 
     Ok(axes)
 }
 
-/// Splits values at commas that are in no brackets, braces or quotes. In double quotes, a backslash escapes the next character.
+/// Splits a list at commas that are outside brackets, braces and quotes. In double quotes, a backslash escapes the next
+/// character.
 fn list(text: &str) -> Vec<String> {
     let (mut depth, mut quote, mut values) = (0u32, None, vec![String::new()]);
     let mut is_escaped = false;
@@ -79,7 +81,7 @@ fn list(text: &str) -> Vec<String> {
     values.iter().map(|value| value.trim().to_string()).collect()
 }
 
-/// Parses `1..5`, both included, or `1,2,7`.
+/// Parses `1..5`, which includes both ends, or `1,2,7`.
 fn numbers(text: &str) -> Result<Vec<String>, String> {
     const MOST: u64 = 100_000;
     let wrong = || format!("--seeds {text}: write FIRST..LAST, such as 1..5, or a list, such as 1,2,7");

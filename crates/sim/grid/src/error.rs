@@ -1,28 +1,28 @@
-//! Errors of scenarios that cannot be run, or not to their end.
+//! Errors of scenarios that cannot be run, or that cannot be run to their end.
 
 use unrack_rack::{ScenarioError, ValidScenario};
 use unrack_record::RecordError;
 use unrack_sim::SetupError;
 
-/// Reason why a scenario was not run to its end. The text says where in the scenario, and what to do.
+/// Reason why a scenario was not run to its end. The text names the place in the scenario, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScenarioRunError {
-    /// Scenario that is wrong, with its line.
+    /// The scenario is invalid. The text shows the line.
     #[error("{0}")]
     Refused(String),
-    /// Run that began and failed.
+    /// The run began and failed.
     #[error("{0}")]
     Failed(String),
-    /// File that could not be written, with the number of the system's error.
+    /// A file could not be written. `number` is the error number of the system.
     #[error("{text}")]
     NotWritten { text: String, number: Option<i32> },
-    /// Machine with too little memory.
+    /// The machine has too little memory.
     #[error("{0}")]
     Lacking(String),
 }
 
 impl ScenarioRunError {
-    /// Converts the error of a run that was refused when it began, or that ended early.
+    /// Converts the error of a run that was rejected at its start, or that ended early.
     pub fn from_run(error: &SetupError, scenario: &ValidScenario) -> ScenarioRunError {
         let shown = error.in_scenario(scenario);
         match error.ended {
@@ -33,7 +33,7 @@ impl ScenarioRunError {
         }
     }
 
-    /// Adds the settings of a point of a grid.
+    /// Adds the settings of the point of a grid to the text.
     pub(crate) fn at(self, set: &[String]) -> ScenarioRunError {
         let at = |text: String| format!("at {}: {text}", set.join(" "));
         match self {

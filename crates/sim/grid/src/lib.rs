@@ -1,21 +1,22 @@
-//! Scenarios made ready to run, and grids of them for sweeps and studies, whose points run on all cores, each once per
-//! build.
+//! Prepares scenarios to run, and runs grids of them for sweeps and studies. The points of a grid run on all cores, and
+//! each point runs once per build.
 //!
 //! | module | does |
 //! |---|---|
 //! | [`ready`] | reads a scenario, checks it, and adds its work |
 //! | [`work`] | draws the work of a scenario, or reads it from the file that it names |
 //! | [`simulation`] | runs one scenario, and saves its run folder |
-//! | [`memory_left`] | refuses what takes more memory than is left |
+//! | [`memory_left`] | rejects runs that need more memory than is left |
 //! | [`tables`] | writes the messages of a run |
 //! | [`axes`] | keys of scenarios with lists of values, and their product |
-//! | [`runner`] | runs the points that are not kept yet, on threads, and keeps them |
+//! | [`runner`] | runs the points without a stored result, on threads, and stores their results |
 //! | [`watch`] | progress of the points |
-//! | [`sweep`] | runs one scenario over axes, and makes its table |
+//! | [`sweep`] | runs one scenario over axes, and creates its table |
 //! | [`sweep_folder`] | creates the folder of a sweep, unless an earlier table would be lost |
 //!
-//! A kept point is found by everything that its result depends on ([`unrack_record::KeptPoints`]): the scenario with
-//! its seed and the files that it names, the options of the run, and the sources of the build.
+//! The stored result of a point is identified by everything on which the result depends
+//! ([`unrack_record::KeptPoints`]): the scenario with its seed and the files that it names, the options of the run, and
+//! the sources of the build.
 #![forbid(unsafe_code)]
 
 pub mod axes;

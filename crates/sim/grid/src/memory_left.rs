@@ -5,7 +5,7 @@ use rustix::process::{Resource, getrlimit};
 use unrack_sim::Need;
 use unrack_units::Bytes;
 
-/// Remaining memory, by the tightest of all limits.
+/// Remaining memory, according to the tightest of all limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryLeft {
     pub bytes: u64,
@@ -13,11 +13,11 @@ pub struct MemoryLeft {
     limit: &'static str,
 }
 
-/// Divisor of the remaining memory that one table may use: the rest of the run needs some as well.
+/// Divisor of the remaining memory that a single table may use, because the rest of the run needs memory too.
 const SHARE: u64 = 2;
 
 impl MemoryLeft {
-    /// Determines the remaining memory. Without known limits, there is no limit.
+    /// Determines the remaining memory. If no limit is known, the result is unlimited.
     pub fn now() -> MemoryLeft {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let available = available(&read("/proc/meminfo"));
@@ -33,15 +33,15 @@ impl MemoryLeft {
         known.min_by_key(|left| left.bytes).unwrap_or(MemoryLeft { bytes: u64::MAX, limit: "" })
     }
 
-    /// Returns the bytes that a table may use whose size the run decides.
+    /// Returns the number of bytes that a table may use if its size depends on the course of the run.
     pub fn for_a_table(self) -> u64 {
         self.bytes / SHARE
     }
 
-    /// Refuses a run that surely needs more than is left.
+    /// Rejects a run that certainly needs more memory than is left.
     ///
     /// # Errors
-    /// [`ScenarioRunError::Lacking`], with the key that takes most.
+    /// [`ScenarioRunError::Lacking`], with the key that needs most of the memory.
     pub fn check(self, need: &Need) -> Result<(), ScenarioRunError> {
         let sure = need.sure_bytes();
         let Some(driver) = need.driver().filter(|_| sure > self.bytes as f64) else { return Ok(()) };
@@ -78,12 +78,13 @@ fn available(meminfo: &str) -> Option<u64> {
     Some(kib.saturating_mul(1024))
 }
 
-/// Returns mapped pages, the first number of /proc/self/statm.
+/// Returns the number of mapped pages, which is the first number of /proc/self/statm.
 fn pages(statm: &str) -> u64 {
     statm.split_whitespace().next().and_then(|pages| pages.parse().ok()).unwrap_or(0)
 }
 
-/// Returns the bytes that the control groups of this process leave: the least of its group and all groups around it.
+/// Returns the bytes that the control groups of this process leave: the minimum over its group and all groups around
+/// it.
 fn in_groups(groups: &str, read: impl Fn(&str) -> String) -> Option<u64> {
     let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?.trim_end_matches('/');
     let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);

@@ -1,4 +1,4 @@
-//! Scenarios made ready to run: read, checked, and with their work.
+//! Scenarios that are ready to run: they are read and checked, and their work is known.
 
 use crate::error::ScenarioRunError;
 use crate::memory_left::MemoryLeft;
@@ -13,23 +13,23 @@ pub struct Ready {
     pub scenario: ValidScenario,
     pub setup: Setup,
     pub work: Work,
-    /// Memory that the run will take.
+    /// Memory that the run will need.
     pub need: Need,
 }
 
-/// Scenario as it is named, before it is read.
+/// Scenario that is named and not yet read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScenarioSource {
     pub origin: ScenarioOrigin,
-    /// Maximum of transfers to replay from a captured trace.
+    /// Largest number of transfers to replay from a captured trace.
     pub transfers: u64,
 }
 
-/// Place of a scenario.
+/// Where the text of a scenario comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScenarioOrigin {
     File(PathBuf),
-    /// Text with a name for errors; files that it names are relative to the current folder.
+    /// Text, with a name for errors. Files that it names are relative to the current folder.
     Text {
         name: String,
         text: String,
@@ -37,17 +37,17 @@ pub enum ScenarioOrigin {
 }
 
 impl ScenarioSource {
-    /// Makes this scenario with the settings `KEY=VALUE` ready to run.
+    /// Reads and checks this scenario with the settings `KEY=VALUE`, and prepares it to run.
     ///
     /// # Errors
-    /// If it cannot be run, or there is too little memory.
+    /// If the scenario cannot be run, or if there is too little memory.
     pub fn ready(&self, set: &[String]) -> Result<Ready, ScenarioRunError> {
         let (scenario, setup) = self.origin.load(set)?;
         let (work, need) = work::checked(&scenario, &setup, self.transfers)?;
         Ok(Ready { scenario, setup, work, need })
     }
 
-    /// Returns what, beside the scenario, changes a result.
+    /// Returns the options on which a result depends, in addition to the scenario.
     pub fn asked(&self) -> String {
         format!("transfers={}", self.transfers)
     }
@@ -57,7 +57,7 @@ impl ScenarioOrigin {
     /// Loads the scenario with the settings `KEY=VALUE`, and builds its network and fabric.
     ///
     /// # Errors
-    /// If it cannot be run, or there is too little memory for the network.
+    /// If the scenario cannot be run, or if there is too little memory for the network.
     pub fn load(&self, set: &[String]) -> Result<(ValidScenario, Setup), ScenarioRunError> {
         let overrides = set.iter().collect();
         let scenario = match self {
@@ -75,7 +75,7 @@ impl ScenarioOrigin {
 const STDIN: &str = "-";
 
 impl ScenarioOrigin {
-    /// Returns the scenario of a file, or with the name `-`, of standard input, which is read.
+    /// Returns the scenario in a file. If the path is `-`, it reads the scenario from standard input.
     ///
     /// # Errors
     /// If standard input cannot be read, is longer than a scenario may be, or is not text.

@@ -1,4 +1,4 @@
-//! One simulation: run, with its figures, and saved as the folder of a run.
+//! One simulation: it is run, its figures are computed, and it is saved as a run folder.
 
 use crate::error::ScenarioRunError;
 use crate::memory_left::MemoryLeft;
@@ -13,7 +13,7 @@ use unrack_sim::scenario::excluded;
 use unrack_sim::{Finished, Progress, Setup, Summary};
 use unrack_units::Time;
 
-/// Figures of a run, and its cost to the machine: `summary.json`.
+/// Figures of a run, and its cost on the machine, as saved in `summary.json`.
 #[derive(Serialize)]
 pub struct SimulationFigures {
     #[serde(flatten)]
@@ -21,7 +21,7 @@ pub struct SimulationFigures {
     pub machine: Machine,
 }
 
-/// Simulation that came to its end.
+/// Simulation that has finished.
 pub struct Simulated {
     pub scenario: ValidScenario,
     pub setup: Setup,
@@ -30,22 +30,22 @@ pub struct Simulated {
     pub started: Started,
 }
 
-/// SimulateOptions to run, beside the scenario.
+/// Options of a simulation, in addition to its scenario.
 #[derive(Debug, Clone, Default)]
 pub struct SimulateOptions {
-    /// Threads over which the run is split; 0 and 1 leave it whole.
+    /// Number of threads over which the run is split. 0 and 1 mean that it is not split.
     pub threads: u32,
-    /// Interval at which links are sampled.
+    /// Interval at which links are sampled; `None` for no samples.
     pub links_every: Option<Time>,
 }
 
-/// Links over time: the metadata and rows of `ports.parquet`.
+/// Load of links over time: the metadata and rows of `ports.parquet`.
 pub type LinkTable = (ports::Meta, Vec<ports::Row>);
 
 /// Simulates a scenario with the settings `KEY=VALUE`.
 ///
 /// # Errors
-/// If it cannot be run to its end, or not like this.
+/// If the scenario cannot be run to its end, or not with these options.
 pub fn simulate(
     source: &ScenarioSource,
     set: &[String],
@@ -93,14 +93,14 @@ fn port_table(links: &LinkSamples, fabric: &str) -> Result<LinkTable, ScenarioRu
 }
 
 impl SimulationFigures {
-    /// Returns the figures; `wall_s` is the time of the simulation in seconds.
+    /// Returns the figures of a run. `wall_s` is the time that the simulation took, in seconds.
     pub fn new(summary: Summary, wall_s: f64, started: &Started) -> SimulationFigures {
         let packet_hops_per_s = Some(summary.packet_hops as f64 / wall_s);
         SimulationFigures { summary, machine: Machine { wall_s, packet_hops_per_s, ..started.machine() } }
     }
 }
 
-/// Saves a run, with what `also` writes. The manifest comes last and marks it as complete.
+/// Saves a run and the files that `also` writes. The manifest is written last, because it marks the run as complete.
 ///
 /// # Errors
 /// If a file cannot be written.

@@ -1,4 +1,4 @@
-//! A scenario over a grid of values: `unrack sweep`.
+//! Runs one scenario over a grid of values: `unrack sweep`.
 
 use crate::axes::{Axis, product};
 use crate::error::ScenarioRunError;
@@ -12,33 +12,34 @@ use unrack_record::{Figures, KeptPoints, Sweep, SweepPoint};
 use unrack_sim::scenario::excluded;
 use unrack_sim::{Progress, Summary};
 
-/// Folder of finished points, in the folder of a sweep.
+/// Name of the folder for finished points, in the folder of a sweep.
 pub const KEPT: &str = "points";
 
 /// One scenario of a grid.
 pub struct Point<'s> {
     source: &'s ScenarioSource,
-    /// Values, one for each axis.
+    /// Values of the point, one for each axis.
     values: Vec<String>,
-    /// Settings, as `--set` takes them.
+    /// Settings of the point, as `--set` takes them.
     pub set: Vec<String>,
     scenario_hash: String,
 }
 
-/// Grid as it is written down: what its table needs beside the results, without the scenario's files.
+/// Grid in the form that is saved. It holds everything that the table of the sweep needs in addition to the results, so
+/// that the files of the scenario are not needed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Keys whose values differ from point to point.
+    /// Keys whose values differ between points.
     pub keys: Vec<String>,
     pub points: Vec<PlannedPoint>,
-    /// What changes a result beside the scenario: [`ScenarioSource::asked`].
+    /// Options on which a result depends, in addition to the scenario: [`ScenarioSource::asked`].
     pub asked: String,
 }
 
 /// One scenario of a [`Plan`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedPoint {
-    /// Values of the keys that differ, in their order.
+    /// Values of the keys that differ, in the order of these keys.
     pub values: Vec<String>,
     /// All settings, as `--set` takes them.
     pub set: Vec<String>,
@@ -46,8 +47,8 @@ pub struct PlannedPoint {
     pub scenario_hash: String,
 }
 
-/// Every `of`th point of a grid, from number `number` on, the first being 1: points that take long are often
-/// neighbours.
+/// Part of a grid: every `of`th point, starting with point `number`, where the first point has number 1. The points are
+/// interleaved because slow points are often neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SweepPart {
     pub number: u32,
@@ -55,23 +56,23 @@ pub struct SweepPart {
 }
 
 impl SweepPart {
-    /// Part that is the whole.
+    /// Part that contains the whole grid.
     pub const WHOLE: SweepPart = SweepPart { number: 1, of: 1 };
 
-    /// Returns whether the point at this index, the first being 0, is in this part.
+    /// Returns whether this part contains the point at this index. The first point has index 0.
     pub fn has(self, index: usize) -> bool {
         index % self.of as usize == (self.number - 1) as usize
     }
 }
 
 impl Plan {
-    /// Returns the number of an earlier sweep's points that this grid lacks.
+    /// Returns how many points of an earlier sweep are missing from this grid.
     pub(crate) fn lacks(&self, earlier: &Sweep) -> usize {
         let here: BTreeSet<&str> = self.points.iter().map(|point| point.scenario_hash.as_str()).collect();
         earlier.points.iter().filter(|point| !here.contains(point.scenario_hash.as_str())).count()
     }
 
-    /// Returns a row for each point, with the keys that vary.
+    /// Returns the table of the sweep, with a row for each point and the keys that vary.
     pub fn table(&self, version: String, summaries: &[Summary]) -> Sweep {
         let row = |(point, summary): (&PlannedPoint, &Summary)| SweepPoint {
             values: point.values.clone(),
@@ -83,7 +84,7 @@ impl Plan {
     }
 }
 
-/// Checked scenarios of a grid.
+/// Scenarios of a grid that passed all checks.
 pub struct Points<'s> {
     source: &'s ScenarioSource,
     axes: Vec<Axis>,
@@ -91,10 +92,11 @@ pub struct Points<'s> {
 }
 
 impl<'s> Points<'s> {
-    /// Checks that every point can be run, and returns them. Calls `before` before each, which may end the check by unwinding.
+    /// Checks that every point can be run, and returns the points. Calls `before` before each check; `before` may end
+    /// the check by unwinding.
     ///
     /// # Errors
-    /// That of the first point that cannot be run.
+    /// Returns the error of the first point that cannot be run.
     pub fn check(
         source: &'s ScenarioSource,
         axes: Vec<Axis>,
@@ -108,10 +110,10 @@ impl<'s> Points<'s> {
         Ok(Points { source, axes, all })
     }
 
-    /// Returns the summaries of the points of a part, in their order ([`run`]).
+    /// Returns the summaries of the points of a part, in their order (see [`run`]).
     ///
     /// # Errors
-    /// If a point cannot be run to its end, or kept.
+    /// If a point cannot be run to its end, or its result cannot be stored.
     pub fn run(
         &self,
         part: SweepPart,
@@ -124,7 +126,7 @@ impl<'s> Points<'s> {
         run(&points, kept, threads, watch)
     }
 
-    /// Returns the grid as it is written down.
+    /// Returns the grid in the form that is saved.
     pub fn plan(&self) -> Plan {
         let varied = |n: &usize| self.axes[*n].values.len() > 1;
         let columns: Vec<usize> = (0..self.axes.len()).filter(varied).collect();
@@ -158,7 +160,7 @@ impl<'s> Point<'s> {
 /// Simulates a scenario with the settings `KEY=VALUE`, and returns its figures.
 ///
 /// # Errors
-/// If it cannot be run to its end.
+/// If the scenario cannot be run to its end.
 pub fn simulate(
     source: &ScenarioSource,
     set: &[String],
@@ -187,7 +189,7 @@ impl runner::Point for Point<'_> {
     }
 }
 
-/// Returns the figures that a sweep's tables hold.
+/// Returns the figures of a run that the table of a sweep holds.
 fn figures(summary: &Summary) -> Figures {
     Figures {
         fabric: summary.fabric.clone(),

@@ -1,4 +1,4 @@
-//! Folder of a sweep: an earlier sweep's table is replaced only by one that has all of its points.
+//! Folder of a sweep. The table of an earlier sweep is only replaced by one that has all of its points.
 
 use crate::error::ScenarioRunError;
 use crate::sweep::Plan;
@@ -8,12 +8,12 @@ use unrack_record::{Purpose, RecordError, RunFolder, Sweep, read_json};
 /// Table of a sweep, in its folder.
 const TABLE: &str = "sweep.json";
 
-/// Creates the folder of a sweep, or takes over that of an earlier one and removes its table; finished points stay. `name` is the
-/// scenario's file, for messages.
+/// Creates the folder of a sweep. If the folder holds an earlier sweep, it takes the folder over: it removes the table
+/// and keeps the finished points. Messages use `name`, the name of the scenario file.
 ///
 /// # Errors
-/// If the folder has another run's results, or a sweep's table with points that `plan` lacks, unless `replace` is set; if it has other
-/// files; if it cannot be written.
+/// If the folder holds the results of another run, or the table of a sweep with points that `plan` lacks, unless
+/// `replace` is set; if it holds other files; or if it cannot be written.
 pub fn create(path: &Path, plan: &Plan, name: &str, replace: bool) -> Result<RunFolder, ScenarioRunError> {
     if !replace && let Some(lost) = lost(path, plan) {
         return Err(ScenarioRunError::Refused(format!(
@@ -28,7 +28,7 @@ pub fn create(path: &Path, plan: &Plan, name: &str, replace: bool) -> Result<Run
     })
 }
 
-/// Returns what the folder's table has that would be lost, if anything.
+/// Describes what the table in the folder would lose if it were replaced; `None` if it would lose no points.
 fn lost(path: &Path, plan: &Plan) -> Option<String> {
     let table = path.join(TABLE);
     if table.symlink_metadata().is_err() {

@@ -1,4 +1,4 @@
-//! Tables of a simulation: every message, and completion times of pages.
+//! Tables of a simulation: all messages, and the completion times of pages.
 
 use std::path::Path;
 use unrack_record::{RecordError, RunFolder, completions, messages, ports};
@@ -8,7 +8,8 @@ use unrack_sim::{Finished, LinkId};
 use unrack_units::Time;
 use unrack_workload::{Kind, Message};
 
-/// Writes `messages.parquet` and `completions.parquet` of a run on this network. The same run gives the same bytes.
+/// Writes `messages.parquet` and `completions.parquet` of a run on this network. The same run always gives the same
+/// bytes.
 ///
 /// # Errors
 /// If a file cannot be written.
@@ -17,14 +18,14 @@ pub fn write_tables(folder: &RunFolder, done: &Finished, network: &Network) -> R
     write_completions(&folder.path("completions.parquet"), done, network)
 }
 
-/// Writes every message, also those that did not finish.
+/// Writes all messages, including those that did not finish.
 fn write_messages(path: &Path, done: &Finished, network: &Network) -> Result<(), RecordError> {
     let mut table = messages::Writer::create(path)?;
     message_rows(done, network).try_for_each(|row| table.push(row))?;
     table.finish(&message_meta(done))
 }
 
-/// Returns the rows of all messages of a run on this network, also those that did not finish.
+/// Returns the rows of all messages of a run on this network, including those that did not finish.
 pub fn message_rows<'a>(
     done: &'a Finished,
     network: &'a Network,
@@ -52,8 +53,8 @@ pub fn message_meta(done: &Finished) -> messages::Meta {
     messages::Meta { fabric: done.fabric.into() }
 }
 
-/// Writes the table that `unrack run --completions` draws from: reads that finished are fetches, writes write-backs.
-/// Other messages are no pages.
+/// Writes the table from which `unrack run --completions` draws. Finished reads become fetches, and finished writes
+/// become write-backs. Other messages are left out, because they do not carry pages.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -75,7 +76,7 @@ pub fn write_completions(path: &Path, done: &Finished, network: &Network) -> Res
     })
 }
 
-/// Returns the direction of a page with this message, if it carries one.
+/// Returns whether the message carries a page as a fetch or as a write-back; `None` if it carries no page.
 fn page(message: &Message) -> Option<completions::Kind> {
     match message.kind {
         Kind::Read => Some(completions::Kind::Fetch),
@@ -93,7 +94,7 @@ fn kind(kind: Kind) -> messages::Kind {
     }
 }
 
-/// Returns links over time as the rows of their table.
+/// Returns the metadata and the rows of the table of links over time.
 pub fn port_rows(links: &LinkSamples, fabric: &str) -> (ports::Meta, Vec<ports::Row>) {
     let interval = links.every();
     let row = |sample: Sample| {

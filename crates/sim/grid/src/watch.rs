@@ -1,16 +1,16 @@
-//! Progress of a grid's points, for a watcher.
+//! Progress of the points of a grid, for a watcher.
 
 use unrack_sim::Progress;
 
-/// Parts of a point, in which its progress is counted.
+/// Number of steps in which the progress of a point is counted.
 pub const STEPS: u64 = 1000;
 
-/// Listener of a grid that runs. All threads call it. [`advance`](GridWatch::advance) may end the run by unwinding; it is
-/// not called during an unwinding, which a second one would make an abort of the process.
+/// Receiver of the progress of a grid. All threads call it. [`advance`](GridWatch::advance) may end the run by
+/// unwinding. It is not called during an unwinding, because a second unwinding would abort the process.
 pub trait GridWatch: Sync {
-    /// Says that the grid begins; `kept` of `all` points are not run again.
+    /// Reports that the grid begins. The results of `kept` of `all` points are already stored.
     fn begin(&self, kept: usize, all: usize);
-    /// Says that a point came further, by so many of its [`STEPS`].
+    /// Reports that a point has advanced by this number of its [`STEPS`].
     fn advance(&self, steps: u64);
 }
 
@@ -20,7 +20,7 @@ impl GridWatch for () {
     fn advance(&self, _steps: u64) {}
 }
 
-/// Progress of one point. At its end, it has come all the way.
+/// Progress of one point. When it is dropped, it reports all remaining steps, unless the thread is panicking.
 pub struct PointProgress<'a> {
     watch: &'a dyn GridWatch,
     shown: u64,
@@ -32,7 +32,7 @@ impl<'a> PointProgress<'a> {
         PointProgress { watch, shown: 0 }
     }
 
-    /// Says how far the point's run is.
+    /// Reports the progress of the run of the point.
     pub fn show(&mut self, progress: Progress) {
         let total = progress.total.unwrap_or(progress.submitted).max(1);
         self.to((u128::from(progress.finished) * u128::from(STEPS) / u128::from(total)) as u64);

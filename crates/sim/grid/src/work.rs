@@ -1,4 +1,4 @@
-//! Work of a scenario: drawn at random, or read from the file that it names.
+//! Work of a scenario: drawn at random, or read from the file that the scenario names.
 
 use crate::error::ScenarioRunError;
 use crate::memory_left::MemoryLeft;
@@ -12,16 +12,16 @@ use unrack_units::Time;
 use unrack_workload::trace::TraceRow;
 use unrack_workload::{Message, listed};
 
-/// Most transfers of a captured trace, over all its copies: a gigabyte of messages.
+/// Largest number of transfers of a captured trace, over all of its copies: a gigabyte of messages.
 pub const MOST_TRANSFERS: u64 = 10_000_000;
 
-/// Most bytes of a list of messages as CSV: more than its memory would hold.
+/// Largest size of a list of messages as CSV, in bytes. The messages of a longer list would not fit in memory.
 const MOST_CSV_BYTES: u64 = 16 << 30;
-/// Bytes of the shortest line of such a list.
+/// Bytes of the shortest line of a list of messages as CSV.
 const LEAST_LINE: u64 = 8;
 
-/// Returns the work of a scenario that `setup` accepts, and the memory that it will need. A captured trace is cut to
-/// its middle if its copies would make more than `most` transfers.
+/// Returns the work of a scenario that `setup` accepts, and the memory that the work will need. If the copies of a
+/// captured trace would make more than `most` transfers, the trace is cut to its middle part.
 ///
 /// # Errors
 /// If the file cannot be read, the work does not fit the network, or there is too little memory.
@@ -40,14 +40,14 @@ pub fn checked(scenario: &ValidScenario, setup: &Setup, most: u64) -> Result<(Wo
             Work::drawn(scenario)?.expect("only a trace is not drawn")
         }
     };
-    // A run that ends before anything happens: everything that it would refuse, it refuses by then.
+    // A run with a time limit of zero ends before any event, but makes all checks that a full run makes at its start.
     let over = Setup { time_limit: Time::ZERO, ..setup.clone() };
     let checked = over.run(&work, |_| {}).and_then(|_| check_margins(scenario, setup, &work));
     checked.map_err(|error| error.in_scenario(scenario))?;
     Ok((work, need))
 }
 
-/// Returns the most rows that a file can have, without reading them.
+/// Returns an upper bound of the number of rows of a file, without reading them.
 fn rows(path: &Path) -> Result<u64, String> {
     if is_parquet(path)? {
         return rows_of(path).map_err(|why| why.to_string());
@@ -77,7 +77,8 @@ fn read(trace: &Trace, scenario: &ValidScenario, setup: &Setup, most: u64) -> Re
         Contents::Captured(meta, rows) => {
             let spec = replay_spec(trace, setup.network.nodes(), scenario.seed);
             let run_time = run_time(&meta).map_err(refused)?;
-            // A native run that is no shorter says nothing about the pace.
+            // A native run that took at least as long as the captured run gives no information about the pace of the
+            // program.
             let native = meta.native_ns.filter(|native| *native < meta.run_ns).map(Time::from_ns);
             let times = (run_time, native);
             Work::captured(&captured_rows(&rows), times, spec, most).map_err(refused)
@@ -95,7 +96,8 @@ enum Contents {
 }
 
 impl Contents {
-    /// Reads a file by its contents, not its name: a captured trace, the messages of another run, or a list as CSV.
+    /// Reads a file. Its contents, not its name, decide its kind: a captured trace, the messages of another run, or a
+    /// list as CSV.
     fn read(path: &Path) -> Result<Contents, String> {
         if !is_parquet(path)? {
             let text = unrack_input::read_text(path, MOST_CSV_BYTES).map_err(|why| why.to_string())?;
@@ -122,7 +124,7 @@ fn is_parquet(path: &Path) -> Result<bool, String> {
     Ok(start == b"PAR1")
 }
 
-/// Returns a message of another run, at its time.
+/// Returns a message of another run, with the time of its submission.
 fn again(row: &messages::Row) -> (Time, Message) {
     let make = match row.kind {
         messages::Kind::Read => Message::read,
@@ -133,7 +135,8 @@ fn again(row: &messages::Row) -> (Time, Message) {
     (Time::from_ps(row.submitted_ps), make(row.src, row.dst, row.bytes))
 }
 
-/// Returns the time of the captured run. Picoseconds have room for 213 days.
+/// Returns the duration of the captured run. It must be less than 60 days, because picoseconds in 64 bits last 213
+/// days.
 fn run_time(meta: &trace::Meta) -> Result<Time, SetupError> {
     const LONGEST_NS: u64 = 60 * 24 * 3600 * 1_000_000_000;
     match meta.run_ns {

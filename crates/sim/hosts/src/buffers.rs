@@ -1,17 +1,17 @@
-//! Sections of the pool, divided into buffers of one size each (DRack §4.2), at the addresses where the real pool
-//! would place them.
+//! Sections of the pool, divided into buffers of one size each (DRack §4.2). Buffers have the addresses at which the
+//! real pool would place them.
 //!
-//! The rules are those of `crates/pool/pool` with regions of one section, for one thread without a cache of its own.
-//! There, buffers are in lock-free lists that threads share and in the records of what the manager leased, and each
-//! step maps and unmaps memory. So the behaviour is shared, but not the code: a test gives both the same work, and
-//! each buffer must have the same address in both.
+//! The rules are those of `crates/pool/pool` with regions of one section, for one thread without a private cache. The
+//! code is not shared, because there the buffers are in lock-free lists that threads share, the leases are in records
+//! of the manager, and each step maps and unmaps memory. Instead, a test gives both implementations the same work, and
+//! checks that each buffer has the same address in both.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of a section: a huge page.
 const SECTION: u64 = 2 << 20;
 
-/// Sections that hosts may take: those that the fabric manager has.
+/// Sections that hosts may lease: the free sections of the fabric manager.
 pub(crate) struct Stock {
     returned: BTreeSet<u64>,
     next: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Stock {
 }
 
 impl Stock {
-    /// Creates a stock of all whole sections in `bytes`.
+    /// Creates a stock of all whole sections in `bytes` bytes of memory.
     pub(super) fn new(bytes: u64) -> Stock {
         Stock { returned: BTreeSet::new(), next: 0, end: bytes / SECTION * SECTION }
     }
@@ -38,18 +38,18 @@ impl Stock {
 #[derive(Clone)]
 pub(crate) struct Buffers {
     classes: Vec<Class>,
-    /// Number of sections that the host holds.
+    /// Number of sections that the host has leased.
     held: usize,
-    /// Held sections that belong to no class.
+    /// Leased sections that belong to no class.
     closed: BTreeSet<u64>,
 }
 
 #[derive(Clone)]
 struct Class {
     size: u64,
-    /// Sections of the class: the free buffers of each, the next one to take last.
+    /// Free buffers of each section of the class. The next buffer to take is last in its list.
     free: BTreeMap<u64, Vec<u64>>,
-    /// Section that buffers are taken from.
+    /// Section from which buffers are taken.
     current: Option<u64>,
     /// Other sections with free buffers.
     partial: BTreeSet<u64>,
@@ -60,7 +60,7 @@ impl Class {
         (SECTION / self.size) as usize
     }
 
-    /// Removes a section from the class if none of its buffers is used; returns whether it did.
+    /// Removes a section from the class if none of its buffers is in use. Returns whether it did.
     fn close(&mut self, section: u64) -> bool {
         let unused = self.free.get(&section).is_some_and(|free| free.len() == self.count());
         if unused {
@@ -92,7 +92,7 @@ impl Buffers {
         self.classes.iter().map(of).sum()
     }
 
-    /// Takes a buffer and returns its address; `None` if no section is left.
+    /// Takes a buffer and returns its address. Returns `None` if no section is left.
     pub(super) fn take(&mut self, class: u8, stock: &mut Stock) -> Option<u64> {
         let number = class as usize;
         loop {
@@ -110,7 +110,8 @@ impl Buffers {
         }
     }
 
-    /// Adds a section to a class: one that is held, or that other classes do not need, or a new one.
+    /// Adds a section to a class and returns it: a leased section without a class, or one that another class does not
+    /// need, or a new lease from the stock. Returns `None` if there is none.
     fn open(&mut self, class: usize, stock: &mut Stock) -> Option<u64> {
         if self.closed.is_empty() {
             for class in &mut self.classes {
@@ -133,8 +134,9 @@ impl Buffers {
         Some(section)
     }
 
-    /// Frees a buffer, and its section if that was its last buffer in use and the class takes from another section.
-    /// Sections in excess of one and of a quarter of those held go back to the stock.
+    /// Frees a buffer. If it was the last buffer in use of its section, and the class takes buffers from another
+    /// section, the section leaves the class. Sections without a class go back to the stock while there are more than
+    /// one of them and more than a quarter of the leased sections.
     pub(super) fn free(&mut self, class: u8, buffer: u64, stock: &mut Stock) {
         let class = &mut self.classes[class as usize];
         let section = buffer / SECTION * SECTION;
@@ -178,7 +180,8 @@ mod tests {
     const SIZES: [u64; 3] = [256 << 10, 512 << 10, 1 << 20];
 
     proptest! {
-        /// Two hosts, three classes: buffers do not overlap, all memory can be used, and free sections go back.
+        /// Two hosts use three classes of buffers. Buffers do not overlap, all memory can be used, and free sections go
+        /// back.
         #[test]
         fn buffers_do_not_overlap(steps in steps(2)) {
             let mut stock = Stock::new(4 * SECTION);
@@ -203,7 +206,7 @@ mod tests {
             for (host, class, buffer) in held {
                 hosts[host].free(class, buffer, &mut stock);
             }
-            // The sections that classes take from stay with their hosts, and so does one that is of no class.
+            // Hosts keep the sections from which classes take buffers, and one section without a class.
             let sections = stock.returned.len() as u64 + (stock.end - stock.next) / SECTION;
             prop_assert_eq!(sections + hosts.iter().map(|host| host.held as u64).sum::<u64>(), 4);
             for host in hosts {
@@ -213,7 +216,7 @@ mod tests {
         }
     }
 
-    /// The real pool, in a folder of its own.
+    /// The real pool, in its own folder.
     struct Pool {
         _folder: Folder,
         manager: Manager,
@@ -229,10 +232,10 @@ mod tests {
         }
     }
 
-    /// The same steps in the real pool: each buffer is at the same place, counted from the first one.
+    /// The same steps in the real pool place each buffer at the same offset from the first buffer.
     #[test]
     fn buffers_are_where_the_pool_places_them() {
-        /// Sections of the pool: more than all steps can take.
+        /// Number of sections of the pool, which is more than all steps can take.
         const SECTIONS: u64 = 310;
         let mut runner = proptest::test_runner::TestRunner::deterministic();
         for _ in 0..16 {

@@ -1,7 +1,7 @@
-//! The DRAM cache of a host (DRack §5.2): parts with lines of their own size, each for buffers of one class.
+//! The DRAM cache of a host (DRack §5.2). Each part has its own line size, and caches the buffers of one class.
 //!
-//! Each set evicts its least recently used line. Sets are made when they are first used: most of a large cache never
-//! is. A line that is still on its way counts as a hit, and is waited for.
+//! Each set evicts its least recently used line. Sets are allocated when they are first used, because most of a large
+//! cache is never used. A load of a line that is still being fetched counts as a hit, and waits for the line.
 
 use super::memory::LINE;
 use unrack_rack::DramCache as Spec;
@@ -13,7 +13,7 @@ pub(crate) struct Cache {
     ways: usize,
     /// Number of loads of 64 B.
     pub loads: u64,
-    /// Number of loads that found their line.
+    /// Number of loads that found their line in the cache or being fetched.
     pub hits: u64,
     uses: u64,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Cache {
 struct Part {
     line: u64,
     sets: u64,
-    /// Pages of [`PAGE`] sets each.
+    /// Pages of [`PAGE`] sets each; `None` until a set of the page is used.
     pages: Vec<Option<Box<[Entry]>>>,
 }
 
@@ -36,13 +36,14 @@ struct Entry {
 
 const NONE: u64 = u64::MAX;
 const EMPTY: Entry = Entry { number: NONE, ready: Time::ZERO, used: 0 };
-/// Number of sets that are made at once.
+/// Number of sets that are allocated at once.
 const PAGE: u64 = 64;
 
 impl Cache {
     /// Creates an empty cache.
     pub(super) fn new(spec: &Spec) -> Cache {
-        // "the capacity of each part is different, but the total number of lines is the same"
+        // The paper defines the parts: "the capacity of each part is different, but the total number of lines is the
+        // same".
         let (ways, line_bytes) =
             (u64::from(spec.ways), spec.lines.iter().map(|line| line.get()).sum::<u64>());
         let sets = (spec.size.get() / line_bytes / ways).max(1);
@@ -52,12 +53,13 @@ impl Cache {
         Cache { parts, ways: spec.ways as usize, loads: 0, hits: 0, uses: 0 }
     }
 
-    /// Returns the bytes of a line of this part.
+    /// Returns the line size of this part in bytes.
     pub(super) fn line(&self, part: u8) -> u64 {
         self.parts[part as usize].line
     }
 
-    /// Returns when the line with this address is there, if it is there or on its way.
+    /// Returns the time at which the line with this address is in the cache; `None` if it is neither there nor being
+    /// fetched.
     pub(super) fn find(&mut self, part: u8, address: u64) -> Option<Time> {
         self.uses += 1;
         let (ways, used) = (self.ways, self.uses);
@@ -68,7 +70,7 @@ impl Cache {
         Some(entry.ready)
     }
 
-    /// Adds the line with this address, which arrives at `ready`; the least recently used line of its set goes.
+    /// Adds the line with this address, which arrives at `ready`. Evicts the least recently used line of its set.
     pub(super) fn fill(&mut self, part: u8, address: u64, ready: Time) {
         self.uses += 1;
         let (ways, used) = (self.ways, self.uses);
@@ -78,7 +80,7 @@ impl Cache {
         *victim.expect("a set has a line at least") = Entry { number, ready, used };
     }
 
-    /// Removes the lines of a buffer that nobody uses any more.
+    /// Removes the lines of a buffer that is no longer used.
     pub(super) fn release(&mut self, part: u8, buffer: u64, bytes: u64) {
         let ways = self.ways;
         let part = &mut self.parts[part as usize];
@@ -88,7 +90,8 @@ impl Cache {
         }
     }
 
-    /// Counts the loads of `bytes` of one line: all of them are hits if it was found, and all but the first if not.
+    /// Counts the loads of `bytes` of one line. If the line was found, all of them are hits; otherwise, all but the
+    /// first.
     pub(super) fn count(&mut self, bytes: u64, found: bool) {
         let loads = bytes.div_ceil(LINE).max(1);
         self.loads += loads;
@@ -142,7 +145,7 @@ mod tests {
     }
 
     proptest! {
-        /// A set against a list of the lines that were used last.
+        /// Compares a set with a list of the lines that were used last.
         #[test]
         fn a_set_keeps_what_was_used_last(steps in prop::collection::vec((0u64..24, any::<bool>()), 1..200)) {
             let mut cache = cache(4 * 3 * 64, 3, &[64]);

@@ -1,7 +1,7 @@
-//! Cores that handle packets, one task after the other.
+//! Cores that process packets, one task after the other.
 //!
-//! Tasks of the network stack and of programs take turns while both wait, as with Linux's soft interrupts and the
-//! thread that they are left to under load.
+//! If tasks of the network stack and of programs both wait, they take turns. Linux behaves like this under load, when
+//! it defers soft interrupts to a thread.
 
 use std::collections::VecDeque;
 use unrack_units::Time;
@@ -9,13 +9,13 @@ use unrack_units::Time;
 /// Task of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Task {
-    /// The stack sends a packet.
+    /// The stack sends this packet.
     Send(u32),
-    /// A receive queue has interrupted.
+    /// A core handles the interrupt of this receive queue.
     Interrupt(u32),
-    /// The stack handles a packet that has arrived.
+    /// The stack processes this packet, which has arrived.
     Stack(u32),
-    /// The program loads the data of a packet.
+    /// The program loads the data of this packet.
     Read(u32),
 }
 
@@ -25,12 +25,12 @@ pub(crate) struct Core {
     programs: VecDeque<Task>,
     running: Option<Task>,
     program_ran_last: bool,
-    /// Total time of work.
+    /// Total time that the core worked.
     pub busy: Time,
 }
 
 impl Core {
-    /// Queues a task; returns whether the core is idle.
+    /// Queues a task. Returns whether the core is idle, so that the caller should begin the task.
     pub(super) fn give(&mut self, task: Task) -> bool {
         match task {
             Task::Read(_) => self.programs.push_back(task),
@@ -44,7 +44,7 @@ impl Core {
         self.running.is_none()
     }
 
-    /// Begins the next task, if there is one.
+    /// Begins the next task and returns it; `None` if no task waits.
     pub(super) fn begin(&mut self) -> Option<Task> {
         debug_assert!(self.running.is_none());
         let program = match (self.stack.is_empty(), self.programs.is_empty()) {

@@ -1,7 +1,8 @@
-//! Placement of a transfer in memories.
+//! Placement of a transfer in the interleaved memories of a rack.
 
-/// Divides `bytes` from `address` on over memories that hold `granule` bytes each in turn; returns memories with
-/// their shares. Memories come in the order of their first byte, each once; memories without a share do not come.
+/// Divides `bytes` from `address` on over memories that are interleaved in units of `granule` bytes. Returns each
+/// memory that has a share, with the share in bytes. Memories are in the order of their first byte, and each appears
+/// once.
 pub(super) fn shares(
     memories: u32,
     granule: u64,
@@ -9,12 +10,12 @@ pub(super) fn shares(
     bytes: u64,
 ) -> impl Iterator<Item = (u32, u64)> {
     let (first, end) = (address / granule, (address + bytes).div_ceil(granule));
-    // Bytes of the first and the last granule that are not asked for.
+    // Bytes of the first and of the last granule that are not part of the transfer.
     let (before, behind) = (address - first * granule, end * granule - (address + bytes));
     let (all, count) = (end - first, u64::from(memories));
-    // Each memory has `each` granules, and the first `more` of them one more.
+    // Each memory has `each` granules; the first `more` memories have one granule more.
     let (each, more) = (all / count, all % count);
-    // Memory of the last granule.
+    // Index of the memory that holds the last granule.
     let last = if more == 0 { count - 1 } else { more - 1 };
     let begin = (first % count) as u32;
     (0..all.min(count)).map(move |n| {
@@ -32,7 +33,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Placement byte by byte: byte b is in memory b / granule mod memories (DRack §2.5).
+        /// Compares with a placement byte by byte: byte b is in memory b / granule mod memories (DRack §2.5).
         #[test]
         fn each_byte_is_counted_where_it_is(memories in 1u32..9, power in 8u32..12, address in 0u64..1 << 16, bytes in 1u64..20_000) {
             let granule = 1u64 << power;

@@ -1,9 +1,9 @@
-//! Hosts from inside: memory, CXL ports, DMA engines, virtual NICs, cores, a cache (DRack §4, §5).
+//! The inside of hosts: memory, CXL ports, DMA engines, virtual NICs, cores, and a cache (DRack §4, §5).
 //!
 //! A fabric of packets hands over packets that a node sends ([`Hosts::send`]) and packets that have arrived at a NIC
-//! ([`Hosts::arrive`]). [`Hosts::poll`] tells it when a packet may go on a wire, when the network stack has it, and
-//! when the program has read it. Like a protocol's core, this module has no clock: it asks to be called again
-//! ([`Output::At`]).
+//! ([`Hosts::arrive`]). [`Hosts::poll`] returns when a packet may be put on a wire, when the network stack has it, and
+//! when the program has read it. Like a protocol core, this module has no clock: it asks the fabric to call it again
+//! later ([`Output::At`]).
 //!
 //! | module | idea |
 //! |---|---|
@@ -12,20 +12,21 @@
 //! | [`memory`] | paths between cores, NICs and memories, and loads of many lines at once |
 //! | [`buffers`] | sections of the pool, divided into buffers |
 //! | [`cache`] | the DRAM cache of a host |
-//! | [`queues`] | virtual NICs: what is posted, what has come, when to interrupt |
-//! | [`cores`] | cores that handle packets, one task after the other |
-//! | [`programs`] | what programs load while they compute |
+//! | [`queues`] | virtual NICs: posted packets, received packets, and the times of interrupts |
+//! | [`cores`] | cores that process packets, one task after the other |
+//! | [`programs`] | loads of programs while they compute |
 //! | [`reading`] | packets of a stream that its program has not yet read |
 //! | [`plan`] | the numbering of hosts, queues and cores |
-//! | [`sparse`] | items that are made when they are first changed |
+//! | [`sparse`] | arrays whose items are allocated when they are first changed |
 //!
-//! A packet's path: a core handles it (*send*), posts it and rings the NIC's doorbell; the DMA engine reads
-//! descriptors and data; the packet crosses the network. At the other end the engine writes it to a receive buffer,
-//! and its completion beside it; a batch of completions raises an interrupt; a core handles each packet (*stack*: it
-//! loads the header from wherever the buffer is), and TCP is told; the program loads what is in order (*read*).
-//! Within a rack, a reference to the data passes instead: one line that is stored in the receiver's memory.
+//! The path of a packet is as follows. A core processes it (*send*), posts it, and rings the doorbell of the NIC. The
+//! DMA engine reads descriptors and data, and the packet crosses the network. At the receiver, the DMA engine writes
+//! the packet to a receive buffer, followed by a completion. A batch of completions raises an interrupt. A core then
+//! processes each packet (*stack*): it loads the header from the memory that holds the buffer, and passes the packet to
+//! TCP. Finally, the program loads the data that are in order (*read*). Within a rack, the sender passes a reference to
+//! the data instead: it stores one line in the memory of the receiver.
 //!
-//! An event is about a packet, not a line: a transfer books each memory and link that it crosses once for all its
+//! Events concern packets, not lines: a transfer books each memory and each link that it crosses once, for all of its
 //! lines there ([`memory`]).
 
 mod buffers;
@@ -59,85 +60,86 @@ use unrack_workload::{Endpoints, NodeId};
 pub struct Hosts {
     plan: HostPlan,
     memory: Memory,
-    /// DRAM cache of each host; none if hosts have no cache.
+    /// DRAM cache of each host; empty if hosts have no cache.
     caches: Sparse<Cache, 1>,
-    /// Cores, by host and number.
+    /// Cores, by host and then by number.
     cores: Sparse<Core, 16>,
     transmit: Sparse<Transmit, 32>,
     receive: Sparse<Receive, 32>,
-    /// Free sections of each rack or, without a pool, of each host.
+    /// Free sections of each rack; without a memory pool, of each host.
     stocks: Vec<Stock>,
     /// Buffers of each host.
     buffers: Sparse<Buffers, 4>,
-    /// Address of the next data that each host sends.
+    /// Address of the data that each host sends next.
     data: Vec<u64>,
     programs: Programs,
-    /// Bytes that came to each NIC and are not yet in memory.
+    /// Bytes that have arrived at each NIC and are not yet in memory.
     headroom: Vec<u64>,
-    /// Packets, by the number that the fabric gave them.
+    /// Packets, by the number that the fabric assigned to them.
     packets: Vec<HostPacket>,
     counts: HostCounts,
     outputs: VecDeque<Output>,
 }
 
-/// A packet as its hosts see it.
+/// A packet, as its hosts see it.
 #[derive(Debug, Clone, Copy)]
 pub struct HostPacket {
     pub from: NodeId,
     pub to: NodeId,
-    /// Hash of the stream: decides which core handles the packet.
+    /// Hash of the stream, which selects the core that processes the packet.
     pub hash: u32,
-    /// Bytes of headers and payload, as they lie in memory.
+    /// Bytes of headers and payload in memory.
     pub bytes: u32,
     pub payload: u32,
     pub way: Way,
-    /// Buffer that the packet came to.
+    /// Buffer to which the packet was written.
     buffer: u64,
-    /// Class of that buffer.
+    /// Class of this buffer.
     class: u8,
-    /// Host that frees the buffer.
+    /// Host that owns the buffer and frees it.
     owner: NodeId,
 }
 
 impl HostPacket {
-    /// Creates a packet that has no buffer yet; `bytes` in memory, and `payload`.
+    /// Creates a packet that has no buffer yet. `bytes` is its size in memory, which includes `payload`.
     pub fn new(ends: Endpoints, hash: u32, way: Way, bytes: u32, payload: u32) -> HostPacket {
         let Endpoints { src: from, dst: to } = ends;
         HostPacket { from, to, hash, bytes, payload, way, buffer: 0, class: 0, owner: to }
     }
 }
 
-/// Reason to call [`Hosts::handle`] again.
+/// Event for which [`Hosts::handle`] is called again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// A core has finished its task.
     Core(u32),
-    /// A NIC looks at the packets posted in this transmit queue.
+    /// A NIC reads the descriptors that were posted to this transmit queue.
     Doorbell(u32),
-    /// A NIC has the data of this packet.
+    /// A NIC has read the data of this packet.
     Fetched(u32),
     /// A packet of this transmit queue has left its NIC.
     Left(u32),
     /// This packet, or the reference to it, is in memory, and so is its completion.
     Written(u32),
-    /// Packets of this receive queue have waited long enough for more to come.
+    /// The time limit of this receive queue has expired: its packets no longer wait for further packets, and raise an
+    /// interrupt.
     Late(u32),
-    /// The loads of this program have completed, and it has computed with them.
+    /// The loads of this program have completed, and it has computed with the loaded data.
     Loaded(u32),
 }
 
-/// Output for the fabric.
+/// Output that the fabric must act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// Hand the event back at this time.
+    /// The fabric must call [`Hosts::handle`] with the event at this time.
     At(Time, Event),
-    /// This packet goes on the wire, by this NIC.
+    /// This packet is ready for the wire, at this NIC.
     Wire(u32, u32),
-    /// The network stack has this packet.
+    /// The network stack has processed this packet.
     Stack(u32),
     /// The program has read this packet, and its buffer is free.
     Read(u32),
-    /// This packet was lost, because there was no room.
+    /// This packet was lost, because a queue, a buffer or the headroom was exhausted.
     Lost(u32),
     /// This transmit queue has room for another packet.
     Room(u32),
@@ -171,32 +173,32 @@ impl Hosts {
         }
     }
 
-    /// Returns the next output, if there is one.
+    /// Removes and returns the next output; `None` if there is none.
     pub fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// Returns whether a packet may be sent this way now: no other waits and its queue has room.
+    /// Returns whether a packet may be sent this way now, because its queue has room and no other packet waits for it.
     pub fn is_open(&self, from: NodeId, to: NodeId, way: Way) -> bool {
         let queue = self.plan.transmit_queue(from, to, way);
         self.transmit[queue as usize].waiting.is_empty() && self.has_room(queue)
     }
 
-    /// Returns whether a transmit queue, or the queue of references that it stands for, takes another packet.
+    /// Returns whether a transmit queue, or the queue of references that it represents, has room for another packet.
     pub fn has_room(&self, queue: u32) -> bool {
         let nic = &self.plan.spec.nic;
         let most = if self.plan.is_of_nic(queue) { nic.transmit_queue } else { nic.receive_queue };
         self.transmit[queue as usize].outstanding < most
     }
 
-    /// Returns the way by which a packet leaves its host, which would choose this NIC.
+    /// Returns the way by which a packet leaves its host. `nic` is the NIC that it uses if it leaves by a NIC.
     pub fn way(&self, from: NodeId, to: NodeId, nic: u32) -> Way {
         let inside = self.plan.rack_of(from) == self.plan.rack_of(to);
         let by_cxl = self.plan.spec.references() || self.plan.nics_are_pooled();
         if inside && by_cxl { Way::Rack } else { Way::Nic(nic) }
     }
 
-    /// Queues `waiting` for room in the queue of this way, behind others.
+    /// Queues `waiting` for room in the queue of this way, behind earlier ones.
     pub fn wait(&mut self, from: NodeId, to: NodeId, way: Way, waiting: u32) {
         let queue = self.plan.transmit_queue(from, to, way);
         self.transmit[queue as usize].waiting.push_back(waiting);
@@ -205,12 +207,13 @@ impl Hosts {
         }
     }
 
-    /// Removes and returns the first that waits for room in a transmit queue.
+    /// Removes and returns the first entry that waits for room in a transmit queue.
     pub fn next_waiting(&mut self, queue: u32) -> Option<u32> {
         self.transmit[queue as usize].waiting.pop_front()
     }
 
-    /// Sends a packet from the stack of `packet.from`; `number` is the fabric's name for it.
+    /// Sends a packet from the network stack of `packet.from`. `number` is the number that the fabric uses for the
+    /// packet.
     pub fn send(&mut self, now: Time, number: u32, packet: HostPacket) {
         let queue = self.plan.transmit_queue(packet.from, packet.to, packet.way);
         self.transmit[queue as usize].outstanding += 1;
@@ -221,14 +224,15 @@ impl Hosts {
         self.give(now, self.plan.core(packet.from, packet.hash), Task::Send(number));
     }
 
-    /// Records that the last bit of a packet will have left its NIC at `at`.
+    /// Records that the last bit of a packet will leave its NIC at `at`.
     pub fn leaves(&mut self, number: u32, at: Time) {
         let HostPacket { from, to, way, .. } = self.packets[number as usize];
         let queue = self.plan.transmit_queue(from, to, way);
         self.outputs.push_back(Output::At(at, Event::Left(queue)));
     }
 
-    /// Takes a packet whose last bit has arrived at this NIC.
+    /// Accepts a packet whose last bit has arrived at this NIC. The packet is lost if the NIC lacks headroom or a
+    /// descriptor, or if no buffer is free.
     pub fn arrive(&mut self, now: Time, number: u32, nic: u32) {
         let HostPacket { to, bytes, .. } = self.packets[number as usize];
         if self.headroom[nic as usize] + u64::from(bytes) > self.plan.spec.nic.headroom.get() {
@@ -247,13 +251,13 @@ impl Hosts {
         }
     }
 
-    /// Has the program read a packet that the stack has in order.
+    /// Makes the program read a packet that the network stack has in order.
     pub fn read(&mut self, now: Time, number: u32) {
         let HostPacket { to, hash, .. } = self.packets[number as usize];
         self.give(now, self.plan.core(to, hash), Task::Read(number));
     }
 
-    /// Frees the buffer of a packet that the stack had and nobody will read.
+    /// Frees the buffer of a packet that the network stack has processed and that no program will read.
     pub fn release(&mut self, number: u32) {
         let HostPacket { to, owner, buffer, class, .. } = self.packets[number as usize];
         if !self.caches.is_empty() {
@@ -284,7 +288,7 @@ impl Hosts {
         }
     }
 
-    /// Returns counts of what happened so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> HostCounts {
         let busy = self.cores.made().map(|core| core.busy.as_ps()).collect::<Vec<_>>();
         let (hits, loads) =
@@ -295,7 +299,7 @@ impl Hosts {
         HostCounts { hits, loads, busiest, mean, local_bytes, remote_bytes, ..self.counts }
     }
 
-    /// Returns whether nothing is under way, and no buffer is in use.
+    /// Returns whether no work is in progress and no buffer is in use.
     pub fn is_at_rest(&self) -> bool {
         self.cores.made().all(|core| core.is_idle())
             && self.headroom.iter().all(|held| *held == 0)

@@ -1,12 +1,13 @@
 //! Paths between cores, NICs and memories, and loads of many lines at once.
 //!
-//! A transfer crosses, piece by piece, the links between the agent and each memory that has a part of it: a NIC's own
-//! link to its host or, where NICs are pooled, to the CXL switch, and the CXL ports of the hosts on both sides. A
-//! piece is all lines of the transfer in one memory. Links forward without waiting for all of a piece (cut-through).
+//! A transfer is divided into pieces: a piece is all lines of the transfer that are in one memory. Each piece crosses
+//! the links between its agent and that memory. These are the link of a NIC to its host or, where NICs are pooled, to
+//! the CXL switch, and the CXL ports of the hosts on both sides. Links forward a piece before all of it has arrived
+//! (cut-through).
 //!
-//! A core has at most w loads outstanding. If a memory takes s for each line, and a line alone comes after t (s not
-//! counted), line i + w is asked for when line i has come: so of l lines the last comes after
-//! t + ((l - 1) mod w + 1) s + floor((l - 1) / w) max(w s, t + s).
+//! A core has at most w loads outstanding. Let s be the time of a memory for each line, and t the latency of a single
+//! line without s. Line i + w is requested when line i has arrived. Therefore the last of l lines arrives after t + ((l
+//! - 1) mod w + 1) s + floor((l - 1) / w) max(w s, t + s).
 
 use super::interleave::shares;
 use super::plan::HostPlan;
@@ -17,38 +18,39 @@ use unrack_engine::network::{Departure, Pace};
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
-/// Bytes of a processor's cache line.
+/// Bytes of a cache line of the processor.
 pub(super) const LINE: u64 = 64;
 
-/// Device that loads or stores.
+/// Device that loads or stores: a core of a host, or a NIC.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Agent {
     Core(NodeId),
     Nic(u32),
 }
 
-/// Location of bytes.
+/// Location of data.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place {
     /// Memory of this host that is not shared (ISi).
     Own(NodeId),
-    /// This address in the memory that has this host's buffers: the pool of its rack (IS0), or its own memory.
+    /// This address in the memory that holds the buffers of this host: the pool of the host's rack (IS0), or the host's
+    /// own memory.
     Buffer(NodeId, u64),
 }
 
 pub(crate) struct Memory {
     plan: HostPlan,
-    /// Timelines by [`Kind`], of hosts or NICs.
+    /// Timelines of hosts or NICs, by [`Kind`].
     timelines: [Sparse<Timeline, 16>; 5],
-    /// Propagation of a NIC's link.
+    /// Propagation of the link of a NIC.
     dma: Time,
-    /// Pieces of the present transfer: the host of the memory, and the bytes.
+    /// Pieces of the current transfer: the host of each memory, and the bytes there.
     pieces: Vec<(NodeId, u64)>,
-    /// Bytes that crossed no CXL port of a host, and bytes that crossed one.
+    /// Bytes that crossed no CXL port of a host, followed by bytes that crossed one.
     loaded: [u64; 2],
 }
 
-/// Memory or link that serves one transfer at a time.
+/// Kind of memory or link. Each serves one transfer at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Memory,
@@ -56,16 +58,16 @@ enum Kind {
     Leave,
     /// CXL port of a host, inward.
     Enter,
-    /// Link of a NIC, from the NIC.
+    /// Link of a NIC, in the direction from the NIC.
     Up,
-    /// Link of a NIC, to the NIC.
+    /// Link of a NIC, in the direction to the NIC.
     Down,
 }
 
-/// A link of this host or NIC.
+/// A link or memory of this kind, of this host or NIC.
 type Leg = (Kind, u32);
 
-/// Links that a piece crosses, in order: at most three.
+/// Links that a piece crosses, in order; at most three.
 #[derive(Debug, Clone, Copy)]
 struct Legs {
     legs: [Leg; 3],
@@ -95,12 +97,12 @@ impl Memory {
         Memory { plan: plan.clone(), timelines, dma, pieces: Vec::new(), loaded: [0; 2] }
     }
 
-    /// Returns the bytes that crossed no CXL port of a host, and those that crossed one.
+    /// Returns the number of bytes that crossed no CXL port of a host, and the number of bytes that crossed one.
     pub(super) fn bytes(&self) -> (u64, u64) {
         (self.loaded[0], self.loaded[1])
     }
 
-    /// Stores `bytes` that are sent at `at`; returns when they are in memory.
+    /// Stores `bytes` that the agent sends at `at`. Returns the time at which they are in memory.
     pub(super) fn write(&mut self, now: Time, agent: Agent, at: Time, place: Place, bytes: u64) -> Time {
         let latency = self.plan.spec.memory.latency;
         let mut done = at;
@@ -115,7 +117,7 @@ impl Memory {
         done
     }
 
-    /// Reads `bytes` that are asked for at `at`; returns when they have come.
+    /// Reads `bytes` that the agent requests at `at`. Returns the time at which they have arrived.
     pub(super) fn read(&mut self, now: Time, agent: Agent, at: Time, place: Place, bytes: u64) -> Time {
         let mut done = at;
         for n in self.divide(place, bytes) {
@@ -124,7 +126,8 @@ impl Memory {
         done
     }
 
-    /// Reads whole lines by a core, whose number of loads is limited; returns when they have come.
+    /// Reads whole lines by a core, whose number of outstanding loads is limited. Returns the time at which they have
+    /// arrived.
     pub(super) fn load(&mut self, now: Time, core: NodeId, place: Place, bytes: u64) -> Time {
         let most = u64::from(self.plan.spec.memory.outstanding_loads);
         let lines = bytes.div_ceil(LINE);
@@ -141,19 +144,19 @@ impl Memory {
         done
     }
 
-    /// Stores `bytes` from a core in its host's memory; returns when they are there.
+    /// Stores `bytes` from a core in the memory of its host. Returns the time at which they are stored.
     pub(super) fn store(&mut self, now: Time, core: NodeId, at: Time, bytes: u64) -> Time {
         self.loaded[0] += bytes;
         self.book(now, (Kind::Memory, core), at, bytes).last
     }
 
-    /// Returns the time until a NIC has a store to its registers.
+    /// Returns the time that a store needs to reach the registers of a NIC.
     pub(super) fn to_nic(&self) -> Time {
         self.dma + if self.plan.nics_are_pooled() { self.plan.cxl.propagation } else { Time::ZERO }
     }
 
-    /// Returns the time until a line comes to a core without anything in the way, not counting the time of the line
-    /// itself; and that time, on the slowest link or memory that it crosses.
+    /// Returns two times for one line that a core loads from an idle memory over idle links: the latency without the
+    /// transmission time of the line, and the transmission time on the slowest link or memory on the path.
     fn unhindered(&self, core: NodeId, host: NodeId) -> (Time, Time) {
         let legs = self.legs(Agent::Core(core), host, false);
         let wait = self.plan.spec.memory.latency + self.distance(legs) * 2;
@@ -170,8 +173,8 @@ impl Memory {
         self.cross(now, legs, (found.first + latency, found.last + latency), share).1
     }
 
-    /// Takes the times at which the first and the last bit are ready to leave; returns those at which they have
-    /// crossed.
+    /// Moves bytes over links. Takes the times at which the first and the last bit are ready to leave, and returns the
+    /// times at which these bits have crossed all links.
     fn cross(
         &mut self,
         now: Time,
@@ -191,7 +194,7 @@ impl Memory {
         self.timelines[kind as usize][number as usize].book(now, at, bytes)
     }
 
-    /// Sets `pieces` to the bytes in each memory.
+    /// Sets `pieces` to the bytes in each memory, and returns their range.
     fn divide(&mut self, place: Place, bytes: u64) -> Range<usize> {
         self.pieces.clear();
         match place {
@@ -211,10 +214,10 @@ impl Memory {
         self.loaded[usize::from(remote)] += bytes;
     }
 
-    /// Returns the links between an agent and a memory, in the order of crossing.
+    /// Returns the links between an agent and a memory, in the order in which a transfer crosses them.
     fn legs(&self, agent: Agent, memory: NodeId, outward: bool) -> Legs {
         use Kind::{Down, Enter, Leave, Up};
-        // Outward is away from the agent.
+        // Outward means away from the agent.
         match (agent, outward) {
             (Agent::Core(host), _) if host == memory => Legs::new([]),
             (Agent::Core(host), true) => Legs::new([(Leave, host), (Enter, memory)]),
@@ -223,7 +226,7 @@ impl Memory {
             (Agent::Nic(nic), false) if self.plan.nics_are_pooled() => {
                 Legs::new([(Leave, memory), (Down, nic)])
             }
-            // NICs that belong to their hosts.
+            // From here on, each NIC belongs to one host.
             (Agent::Nic(nic), true) if nic == memory => Legs::new([(Up, nic)]),
             (Agent::Nic(nic), false) if nic == memory => Legs::new([(Down, nic)]),
             (Agent::Nic(nic), true) => Legs::new([(Up, nic), (Leave, nic), (Enter, memory)]),
@@ -240,7 +243,7 @@ impl Memory {
     }
 }
 
-/// Returns when the last of `lines` lines has come: see the module comment.
+/// Returns the time after which the last of `lines` lines has arrived. The module documentation explains the formula.
 pub(super) fn last_of(lines: u64, window: u64, wait: Time, line: Time) -> Time {
     let last = lines.saturating_sub(1);
     let round = (line * window).max(wait + line);
@@ -263,7 +266,8 @@ mod tests {
         Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }
     }
 
-    /// Creates the memories of one rack: 20 ps a byte and 80 ns each, with ports of 16 ps a byte and 55 ns.
+    /// Creates the memories of one rack. Each takes 20 ps per byte with a latency of 80 ns; its port takes 16 ps per
+    /// byte and 55 ns.
     fn memory(hosts: u32, spec: unrack_rack::HostSpec) -> Memory {
         let wiring = Wiring { racks: 1, hosts_per_rack: hosts, cores: 0 };
         let topology = Topology::drack(wiring, link(100, 0), link(100, 0), link(500, 55));
@@ -277,7 +281,7 @@ mod tests {
     fn a_load_here_and_a_load_there() {
         let mut memory = memory(2, unrack_rack::HostSpec::default());
         let at = |memory: &mut Memory, core| memory.load(T(0), core, Place::Buffer(0, 0), 64);
-        // The line takes 1,280 ps after 80 ns; from the other host, the request and the line cross two links each.
+        // The line takes 1,280 ps after 80 ns. From the other host, the request and the line each cross two links.
         assert_eq!(at(&mut memory, 0), T(80_000 + 1_280));
         let mut fresh = super::tests::memory(2, unrack_rack::HostSpec::default());
         assert_eq!(at(&mut fresh, 1), T(80_000 + 4 * 55_000 + 1_280));
@@ -288,20 +292,21 @@ mod tests {
         let done = |pool, hosts| {
             let spec = unrack_rack::HostSpec { memory_pool: pool, ..Default::default() };
             let mut memory = memory(hosts, spec);
-            // 4 MiB by all NICs to buffers of host 0.
+            // All NICs write 4 MiB in total to buffers of host 0.
             let writes = (0..1024u64).map(|n| {
                 memory.write(T(0), Agent::Nic(n as u32 % hosts), T(0), Place::Buffer(0, n * 4096), 4096)
             });
             writes.max().unwrap().as_ps() as f64
         };
-        // Without a pool, one memory takes all: 20 ps a byte, since its port is faster. With one, the limit is a
-        // NIC's link: 31.25.
+        // Without a pool, one memory takes all bytes at 20 ps each, because its port is faster. With a pool, the links
+        // of the NICs are the limit: 31.25 ps.
         assert!((done(false, 4) / (4_194_304.0 * 20.0) - 1.0).abs() < 0.01);
         assert!((done(true, 4) / (4_194_304.0 * 31.25 / 4.0) - 1.0).abs() < 0.01);
     }
 
     proptest! {
-        /// Arithmetic against each single line: the next is asked for when the one a window before it has come.
+        /// Compares the formula with a simulation of each line: a line is requested when the line one window before it
+        /// has arrived.
         #[test]
         fn many_lines_are_arithmetic(lines in 1u64..300, window in 1u64..80, wait in 0u64..5_000, line in 1u64..100) {
             let (mut served, mut came) = (0, Vec::new());
@@ -313,8 +318,8 @@ mod tests {
             prop_assert_eq!(last_of(lines, window, T(wait), T(line)), T(came[lines as usize - 1]));
         }
 
-        /// Arithmetic against each single line, over memories that take turns, with as many outstanding as there are
-        /// lines.
+        /// Compares the formula with single loads of each line, over interleaved memories, if all lines may be
+        /// outstanding at once.
         #[test]
         fn lines_of_several_memories_are_arithmetic(hosts in 1u32..6, address in 0u64..64, granules in 1u64..24, core in 0u32..6) {
             let (core, address, bytes) = (core % hosts, address * 256, granules * 256);
@@ -324,8 +329,8 @@ mod tests {
             let mut apart = memory(hosts, spec);
             let each = (0..bytes / LINE).map(|n| apart.load(T(0), core, Place::Buffer(0, address + n * LINE), LINE));
             let last = each.max().unwrap();
-            // Pieces of several memories cross the core's port one after the other, and lines as they come: the same
-            // but for a line's time on the port.
+            // Pieces of several memories cross the port of the core one after the other, but single lines cross in the
+            // order in which they arrive. The results are equal except for the time of a line on the port.
             let apart_by = together.as_ps().abs_diff(last.as_ps());
             prop_assert!(apart_by <= 2 * 64 * 16, "{together} {last}");
         }

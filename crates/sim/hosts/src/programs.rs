@@ -1,14 +1,16 @@
 //! Loads of programs while they compute.
 //!
-//! A program loads as many lines as a core may wait for at once, computes with them, and loads the next. Each step
-//! takes the time that its lines need through memories, CXL ports and the cache, beside everything else that is under
-//! way there. Stores are not modelled: they do not wait, and bypass the cache (DRack §5.1).
+//! In each step, a program loads the maximum number of lines for which a core may wait at once, and then computes with
+//! them. A step takes the time that its lines need through memories, CXL ports and the cache, together with all other
+//! transfers there. Stores are not modelled, because a program does not wait for them and because they bypass the cache
+//! (DRack §5.1).
 //!
-//! The computation of a job has a core of its own, beside those that handle packets. Its data are in the pool, as
-//! buffers are (§4.2: IS0 holds user data), or in its host's memory. Sequential loads go through the part of the
-//! cache with the longest lines, and scattered loads through that with the shortest; a scattered load is of any line
-//! of its data, all equally likely. Without the cache, the scattered lines of a step are neighbours from a drawn one
-//! on, which memories serve alike. Data of messages was loaded and copied before, unless it is read in place.
+//! The computation of a job has its own core, separate from the cores that process packets. Its data are in the pool,
+//! as buffers are (§4.2: IS0 holds user data), or in the memory of its host. Sequential loads go through the part of
+//! the cache with the longest lines, and scattered loads through the part with the shortest. A scattered load reads a
+//! random line of the data, all lines being equally likely. Without the cache, the scattered lines of a step are
+//! consecutive from a random line on, because memories serve them in the same time. The data of messages have already
+//! been loaded and copied, unless the program reads them in place.
 
 use super::memory::{LINE, Place, last_of};
 use super::{Event, Hosts, Output};
@@ -17,11 +19,11 @@ use unrack_engine::network::Pace;
 use unrack_units::Time;
 use unrack_workload::{Computing, NodeId};
 
-/// First address of data that are loaded again and again. These addresses are beyond all buffers of a rack.
+/// First address of data that a program loads repeatedly. These addresses are beyond all buffers of a rack.
 const AGAIN: u64 = 1 << 48;
-/// First address of data that are loaded at random.
+/// First address of data that a program loads at random.
 const SCATTERED: u64 = 2 << 48;
-/// First address of data that are new.
+/// First address of data that a program loads for the first time.
 const FRESH: u64 = 3 << 48;
 
 pub(crate) struct Programs {
@@ -29,7 +31,7 @@ pub(crate) struct Programs {
     free: Vec<u32>,
     /// Offset of the next new data of each host.
     fresh: Vec<u64>,
-    /// Number of scattered loads of each host so far.
+    /// Number of scattered loads of each host so far. It determines which line is drawn next.
     drawn: Vec<u64>,
 }
 
@@ -37,28 +39,28 @@ pub(crate) struct Programs {
 struct Program {
     actor: u32,
     host: NodeId,
-    /// New lines left to load.
+    /// New lines that remain to be loaded.
     fresh: u64,
-    /// Sequential lines left to load again.
+    /// Lines that remain to be loaded sequentially and that were loaded before.
     again: u64,
-    /// Scattered lines left to load.
+    /// Scattered lines that remain to be loaded.
     scattered: u64,
-    /// Number of lines that scattered loads choose from.
+    /// Number of lines among which scattered loads choose.
     among: u64,
-    /// Time left to compute.
+    /// Computing time that remains.
     compute: Time,
-    /// Number of steps left.
+    /// Number of steps that remain.
     steps: u64,
 }
 
 impl Programs {
-    /// Creates the state of `hosts` hosts without programs.
+    /// Creates the state of `hosts` hosts that run no program.
     pub(super) fn new(hosts: u32) -> Programs {
         let hosts = hosts as usize;
         Programs { all: Vec::new(), free: Vec::new(), fresh: vec![0; hosts], drawn: vec![0; hosts] }
     }
 
-    /// Returns the address of a drawn line among the first `among` of a host's data.
+    /// Returns the address of a random line among the first `among` lines of the data of a host.
     fn any_line(&mut self, host: NodeId, among: u64) -> u64 {
         let drawn = &mut self.drawn[host as usize];
         *drawn += 1;
@@ -72,7 +74,7 @@ impl Programs {
 }
 
 impl Hosts {
-    /// Starts a program.
+    /// Starts a program. [`Output::Computed`] reports its end.
     pub fn compute(&mut self, now: Time, computing: Computing) {
         let Computing { actor, node: host, time, loads } = computing;
         let came = if self.plan.spec.references() && !self.plan.spec.program_loads { loads.came } else { 0 };
@@ -101,7 +103,7 @@ impl Hosts {
         u64::from(self.plan.spec.memory.outstanding_loads)
     }
 
-    /// Takes the next step of a program, or ends it.
+    /// Starts the next step of a program, or ends the program if no step remains.
     pub(super) fn load_on(&mut self, now: Time, number: u32) {
         let mut program = self.programs.all[number as usize];
         if program.steps == 0 {
@@ -124,7 +126,7 @@ impl Hosts {
         }
         let again = take(&mut program.again, &mut left);
         if again > 0 {
-            // The order is from the last to the first: as good as any, if it is always the same.
+            // The lines are loaded from last to first. Any order is valid if it is always the same.
             ready = ready.max(self.load_in_order(now, host, AGAIN + program.again * LINE, again));
         }
         let scattered = take(&mut program.scattered, &mut left);
@@ -167,7 +169,7 @@ impl Hosts {
         self.hit(ready, lines)
     }
 
-    /// Returns when the cache has the line with this address, of which `bytes` are loaded.
+    /// Returns the time at which the cache has the line with this address, of which the program loads `bytes`.
     fn load_line(&mut self, now: Time, host: NodeId, part: u8, address: u64, bytes: u64) -> Time {
         let cache = &mut self.caches[host as usize];
         let found = cache.find(part, address);
@@ -175,7 +177,7 @@ impl Hosts {
         found.unwrap_or_else(|| self.fetch_line(now, now, host, (host, part), address))
     }
 
-    /// Returns when a core has loaded `lines` lines that its cache has from `ready` on.
+    /// Returns the time at which a core has loaded `lines` lines that its cache holds from `ready` on.
     pub(super) fn hit(&self, ready: Time, lines: u64) -> Time {
         let spec = &self.plan.spec;
         let line_time = Pace::new(spec.memory.rate).transmit(LINE);
@@ -197,12 +199,12 @@ mod tests {
 
     const T: fn(u64) -> Time = Time::from_ps;
 
-    /// Creates a rack of two hosts, with memories of 80 ns and 20 ps a byte, and ports of 55 ns and 16 ps a byte.
+    /// Creates a rack of two hosts. A memory has 80 ns and 20 ps per byte, and a port has 55 ns and 16 ps per byte.
     fn hosts(memory_pool: bool, dram_cache: bool) -> Hosts {
         hosts_of(400, memory_pool, dram_cache)
     }
 
-    /// Does the same with other memories.
+    /// Creates the same rack with memories of another rate.
     fn hosts_of(memory_gbps: u64, memory_pool: bool, dram_cache: bool) -> Hosts {
         let link = |gbps, ns| Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) };
         let wiring = Wiring { racks: 1, hosts_per_rack: 2, cores: 0 };
@@ -212,7 +214,8 @@ mod tests {
         Hosts::new(HostPlan::new(&Inside { spec: Arc::new(spec), cxl: link(500, 55) }, &topology, 4096))
     }
 
-    /// Runs until all have computed what they are given at `now`; each reports this once.
+    /// Runs until all actors have finished the computations that they start at `now`. Checks that each reports its end
+    /// once.
     fn run(hosts: &mut Hosts, now: Time, given: &[Computing]) -> Time {
         let (mut events, mut told, mut last) = (BTreeSet::new(), BTreeSet::new(), now);
         given.iter().for_each(|computing| hosts.compute(now, *computing));
@@ -241,14 +244,15 @@ mod tests {
     fn steps_of_what_a_core_waits_for_at_once() {
         let again = 100 * LINE;
         let mut own = hosts(false, false);
-        // 64 lines, then 36, of 1,280 ps each after 80 ns, and the time to compute.
+        // The time is that of 64 lines and then 36 lines, of 1,280 ps each after 80 ns, plus the computing time.
         let expected = T(2 * 80_000 + 100 * 1_280 + 1_000_000);
         assert_eq!(
             run(&mut own, T(5), &[computing(0, TaskLoads { again, ..TaskLoads::default() })]),
             T(5) + expected
         );
         assert_eq!(own.memory.bytes(), (100 * LINE, 0));
-        // Half of the lines are at the other host: each step takes 220 ns more, and the other half comes meanwhile.
+        // Half of the lines are at the other host. They take 220 ns more in each step, and the local lines arrive
+        // meanwhile.
         let mut pool = hosts(true, false);
         let there = run(&mut pool, T(0), &[computing(0, TaskLoads { again, ..TaskLoads::default() })]);
         let lines = 32 + 16;
@@ -267,7 +271,8 @@ mod tests {
     #[test]
     fn a_cache_misses_each_line_once() {
         let mut hosts = hosts(true, true);
-        // 1,024 lines in 16 long ones; 16,384 loads of 64 lines in 32 short ones.
+        // The 1,024 sequential lines are in 16 long cache lines. The 16,384 scattered loads are of 64 lines, which are
+        // in 32 short cache lines.
         let loads =
             TaskLoads { again: 1024 * LINE, scattered: 16_384, among: 64 * LINE, ..TaskLoads::default() };
         let first = run(&mut hosts, T(0), &[computing(0, loads)]);
@@ -277,9 +282,9 @@ mod tests {
         assert_eq!(fetched, 16 * 4096 + 32 * 128);
         let second = run(&mut hosts, first, &[computing(0, loads)]) - first;
         assert_eq!(hosts.counts().loads - hosts.counts().hits, 16 + 32);
-        // 272 steps of lines that are in the cache.
+        // All lines of the 272 steps are in the cache.
         assert_eq!(second, T(272 * (80_000 + 64 * 1_280) + 1_000_000));
-        // New data are new each time.
+        // Fresh data have new addresses each time.
         let fresh = TaskLoads { fresh: 4096, ..TaskLoads::default() };
         let end = run(&mut hosts, first + second, &[computing(0, fresh)]);
         run(&mut hosts, end, &[computing(0, fresh)]);
@@ -289,7 +294,7 @@ mod tests {
     #[test]
     fn programs_share_memories_and_ports() {
         let loads = TaskLoads { fresh: 1 << 20, ..TaskLoads::default() };
-        // A core waits for about as many lines as two memories of 40 Gb/s give in that time.
+        // The window of a core is about as many lines as two memories of 40 Gb/s deliver during the latency.
         let alone = run(&mut hosts_of(40, true, false), T(0), &[computing(0, loads)]);
         let mut both = hosts_of(40, true, false);
         let together = run(&mut both, T(0), &[computing(0, loads), computing(1, loads)]);
@@ -301,7 +306,7 @@ mod tests {
     fn what_came_is_loaded_where_it_lies() {
         let loads = TaskLoads { came: 4096, ..TaskLoads::default() };
         let takes = |memory_pool| run(&mut hosts(memory_pool, false), T(0), &[computing(0, loads)]);
-        // Without references it was loaded and copied before.
+        // Without references, the program has already loaded and copied the data.
         assert_eq!(takes(false), T(1_000_000));
         assert!(takes(true) > T(1_000_000));
     }

@@ -1,6 +1,6 @@
-//! Virtual NICs: packets posted to a NIC, packets that have come by it, and interrupts.
+//! Virtual NICs: packets posted to a NIC, packets received from it, and interrupts.
 //!
-//! A queue of references is a receive queue too, of references that another host of the rack stored there.
+//! A queue of references is also a receive queue: another host of the rack stores references in it.
 
 use std::collections::VecDeque;
 use unrack_rack::Nic;
@@ -9,13 +9,14 @@ use unrack_units::Time;
 /// Queue from a host to a NIC.
 #[derive(Clone, Default)]
 pub(crate) struct Transmit {
-    /// Packets that the host has begun to send and that have not left yet.
+    /// Packets that the host has begun to send and that have not yet left.
     pub outstanding: u32,
-    /// Packets whose descriptors are in memory, and that the NIC has not yet looked at.
+    /// Packets whose descriptors are in memory and have not yet been read by the NIC.
     pub posted: VecDeque<u32>,
-    /// The NIC is at work and will look again: its doorbell need not be rung.
+    /// Whether the NIC is processing this queue. If so, it checks the queue again at the end, so that the host need not
+    /// ring its doorbell.
     pub busy: bool,
-    /// Streams that wait for room.
+    /// Streams that wait for room in the queue.
     pub waiting: VecDeque<u32>,
 }
 
@@ -29,11 +30,11 @@ impl Transmit {
 /// Queue from a NIC to a host.
 #[derive(Clone)]
 pub(crate) struct Receive {
-    /// Descriptors of free buffers.
+    /// Number of posted descriptors of free buffers.
     pub posted: u32,
-    /// Packets that are in memory, and of which no core knows yet.
+    /// Packets that are in memory and have not yet been taken by a core.
     pub completed: Vec<u32>,
-    /// Number of packets that cores know of and have not finished.
+    /// Number of packets that cores have taken and not yet finished.
     handled: u32,
     phase: Phase,
     batch: usize,
@@ -42,25 +43,25 @@ pub(crate) struct Receive {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// No packet has come.
+    /// No packet has arrived.
     Idle,
-    /// A packet has come; the queue interrupts at this time.
+    /// A packet has arrived. The queue raises an interrupt at this time.
     Waits(Time),
-    /// A core was interrupted, and looks for more itself when it has finished (NAPI).
+    /// A core was interrupted. When it has finished, it checks for further packets itself (NAPI).
     Handled,
 }
 
-/// Reaction of the queue to a packet that has come.
+/// Reaction of the queue to a packet that has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asks {
     Nothing,
-    /// Interrupts at this time, unless enough other packets come before.
+    /// The queue raises an interrupt at this time, unless enough further packets arrive before.
     Later(Time),
     Interrupt,
 }
 
 impl Receive {
-    /// Creates an empty queue with all its descriptors posted.
+    /// Creates an empty queue with all of its descriptors posted.
     pub(super) fn new(spec: &Nic) -> Receive {
         let (batch, delay) = (spec.interrupt_batch as usize, spec.interrupt_delay);
         Receive {
@@ -73,12 +74,12 @@ impl Receive {
         }
     }
 
-    /// Returns whether the queue is idle, with this many descriptors posted.
+    /// Returns whether the queue is idle and this number of descriptors is posted.
     pub(super) fn is_at_rest(&self, descriptors: u32) -> bool {
         self.phase == Phase::Idle && self.completed.is_empty() && self.posted == descriptors
     }
 
-    /// Records a packet that is in memory.
+    /// Records a packet that is now in memory. Returns whether and when an interrupt must follow.
     pub(super) fn complete(&mut self, now: Time, packet: u32) -> Asks {
         self.completed.push(packet);
         let first = self.phase == Phase::Idle;
@@ -96,7 +97,7 @@ impl Receive {
         }
     }
 
-    /// Returns whether the queue interrupts now, at a time that a packet asked for.
+    /// Returns whether the queue raises an interrupt now, at the time that [`Asks::Later`] returned.
     pub(super) fn is_late(&mut self, now: Time) -> bool {
         let late = self.phase == Phase::Waits(now);
         if late {
@@ -105,13 +106,13 @@ impl Receive {
         late
     }
 
-    /// Returns the packets that have come since the last call, for a core to handle.
+    /// Returns the packets that have arrived since the last call, so that cores can process them.
     pub(super) fn take(&mut self) -> Vec<u32> {
         self.handled += self.completed.len() as u32;
         std::mem::take(&mut self.completed)
     }
 
-    /// Records that a core has finished a packet. Returns whether there are more to take.
+    /// Records that a core has finished a packet. Returns whether further packets can be taken.
     pub(super) fn through(&mut self) -> bool {
         self.handled -= 1;
         if self.handled > 0 {

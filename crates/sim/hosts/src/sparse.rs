@@ -1,12 +1,13 @@
-//! Arrays of many items, most of them never used: items are made when they are first changed.
+//! Arrays of many items of which most are never used. Items are allocated when they are first changed.
 //!
-//! The time of a lone message is found by carrying it in a network of its own, of which it uses little.
+//! This matters because the unloaded time of a message is found by simulating it in a separate network, of which the
+//! message uses only a small part.
 
 use std::ops::{Index, IndexMut};
 
-/// Sparse array; `PAGE` items are made at once.
+/// Sparse array that allocates `PAGE` items at a time.
 pub(crate) struct Sparse<T, const PAGE: usize> {
-    /// Pages of items; empty until an item of them is changed.
+    /// Pages of items; a page is empty until one of its items is changed.
     pages: Vec<Vec<T>>,
     blank: T,
     len: usize,
@@ -24,12 +25,12 @@ impl<T: Clone, const PAGE: usize> Sparse<T, PAGE> {
         self.len == 0
     }
 
-    /// Returns the number of items, made or not.
+    /// Returns the number of items, allocated or not.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// Returns the items that are made; all others are blank.
+    /// Returns the items that are allocated. All other items are blank.
     pub(super) fn made(&self) -> impl Iterator<Item = &T> {
         self.pages.iter().flatten()
     }

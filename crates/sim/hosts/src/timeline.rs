@@ -1,8 +1,9 @@
-//! A link, or a memory, that serves one transfer at a time.
+//! A link or a memory that serves one transfer at a time.
 //!
-//! Transfers are booked in the order in which they are decided, which is not always that of their times: one that has
-//! to cross a busy link first may be booked before one that is there already. So a transfer takes free time from its
-//! own time on, in pieces if need be. Transfers that are booked in order of time are served in that order.
+//! Transfers are booked in the order in which they are decided, which may differ from the order of their times. For
+//! example, a transfer that must first cross another busy link may be booked before one that is already here. Therefore
+//! a booking takes any free time after its own start, in several pieces if needed. Transfers that are booked in order
+//! of time are served in that order.
 
 use std::collections::VecDeque;
 use unrack_engine::network::{Departure, Pace};
@@ -11,19 +12,20 @@ use unrack_units::Time;
 #[derive(Debug, Clone)]
 pub(crate) struct Timeline {
     pace: Pace,
-    /// Start and end of the last busy time. Most transfers need to know no more.
+    /// Start and end of the last busy period. Most bookings need only this one.
     last: (Time, Time),
-    /// Earlier busy times, in order and apart from each other. Those in the past may be left out.
+    /// Earlier busy periods, in order, with gaps between them. Periods in the past may be left out.
     busy: VecDeque<(Time, Time)>,
 }
 
 impl Timeline {
-    /// Creates an idle timeline of this pace.
+    /// Creates an idle timeline with this pace.
     pub(super) fn new(pace: Pace) -> Timeline {
         Timeline { pace, last: (Time::ZERO, Time::ZERO), busy: VecDeque::new() }
     }
 
-    /// Books the time that `bytes` need, from `at` on. `at` is not before `now`, and `now` does not go back.
+    /// Books the time that `bytes` need, from `at` on. `at` must not be before `now`, and `now` must not decrease
+    /// between calls.
     pub(super) fn book(&mut self, now: Time, at: Time, bytes: u64) -> Departure {
         debug_assert!(now <= at);
         let need = self.pace.transmit(bytes);
@@ -31,7 +33,7 @@ impl Timeline {
         if at < start {
             return self.fill(now, at, need);
         }
-        // After all others.
+        // The transfer is the last one.
         let first = at.max(end);
         let last = first + need;
         if first == end {
@@ -54,7 +56,7 @@ impl Timeline {
         }
     }
 
-    /// Books free time before the last busy time.
+    /// Books free time before the last busy period.
     fn fill(&mut self, now: Time, at: Time, need: Time) -> Departure {
         self.forget_before(now);
         self.busy.push_back(self.last);
@@ -67,7 +69,7 @@ impl Timeline {
         let mut next = self.busy.partition_point(|(_, end)| *end < at);
         let (mut first, mut from, mut need) = (None, at, need);
         loop {
-            // Busy times at `from`, or that join it, are passed over.
+            // Skip busy periods that include `from`, or that adjoin it.
             while let Some((start, end)) = self.busy.get(next).copied()
                 && start <= from
             {
@@ -86,8 +88,8 @@ impl Timeline {
         }
     }
 
-    /// Marks a free time before busy time `next` as busy, and joins it with its neighbours. Returns the number of one
-    /// that ends then or later.
+    /// Marks a free period before busy period `next` as busy, and merges it with adjacent periods. Returns the index of
+    /// a busy period that ends at `until` or later.
     fn insert(&mut self, next: usize, from: Time, until: Time) -> usize {
         let joins_next = self.busy.get(next).is_some_and(|(start, _)| *start == until);
         let joins_last = next > 0 && self.busy[next - 1].1 == from;
@@ -132,7 +134,7 @@ mod tests {
     }
 
     proptest! {
-        /// A timeline that is booked in order of time is a port.
+        /// A timeline that is booked in order of time behaves like a port.
         #[test]
         fn what_is_told_in_order_is_served_in_order(gaps in prop::collection::vec((0u64..4_000, 1u64..40), 1..60)) {
             let (mut timeline, mut port, mut now) = (timeline(), Port::new(Pace::new(Rate::from_gbps(100))), Time::ZERO);
@@ -142,13 +144,13 @@ mod tests {
             }
         }
 
-        /// No time is booked twice, none is lost, and nobody waits while there is free time.
+        /// No time is booked twice or lost, and no transfer waits while there is free time.
         #[test]
         fn any_order_takes_each_time_once(told in prop::collection::vec((0u64..3_000, 1u64..20), 1..60)) {
             let mut timeline = timeline();
             let mut taken = [false; 16_384];
             for (at, bytes) in told {
-                // Everything is in whole byte times.
+                // All times are whole byte times.
                 let at = at / 80;
                 let free: Vec<usize> = (at as usize..).filter(|slot| !taken[*slot]).take(bytes as usize).collect();
                 free.iter().for_each(|slot| taken[*slot] = true);

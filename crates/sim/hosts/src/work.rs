@@ -24,7 +24,7 @@ impl Hosts {
         self.outputs.push_back(Output::At(until, Event::Core(core)));
     }
 
-    /// Returns when a task that begins now is done.
+    /// Returns the time at which a task that begins now is done.
     fn until(&mut self, now: Time, host: NodeId, task: Task) -> Time {
         let cpu = &self.plan.spec.cpu;
         match task {
@@ -44,7 +44,8 @@ impl Hosts {
         }
     }
 
-    /// Returns the time of a packet that passes by reference outside the stack; none of any other.
+    /// Returns the processing time of a packet that passes by reference outside the network stack; `None` for other
+    /// packets.
     fn polled_in(&self, way: Way) -> Option<Time> {
         self.plan.spec.reference_time().filter(|_| way == Way::Rack)
     }
@@ -59,7 +60,7 @@ impl Hosts {
                 self.outputs.push_back(Output::Read(number));
             }
         }
-        // The task above may have begun another already.
+        // Handling the task may already have begun another one.
         if self.cores[core as usize].is_idle() {
             self.begin(now, core);
         }
@@ -68,7 +69,7 @@ impl Hosts {
 
 /// Sending.
 impl Hosts {
-    /// Posts a packet that the stack has finished: its descriptor is written.
+    /// Posts a packet that the network stack has processed, by writing its descriptor.
     fn post(&mut self, now: Time, number: u32) {
         let packet = self.packets[number as usize];
         match packet.way {
@@ -89,7 +90,7 @@ impl Hosts {
         }
     }
 
-    /// Has a NIC read all posted descriptors in one go (§4.2), and then the data.
+    /// Makes a NIC read all posted descriptors at once (§4.2), followed by the data of their packets.
     pub(super) fn fetch(&mut self, now: Time, queue: u32) {
         let place = &mut self.transmit[queue as usize];
         let mut batch = std::mem::take(&mut place.posted);
@@ -109,7 +110,8 @@ impl Hosts {
         self.outputs.push_back(Output::At(at, Event::Doorbell(queue)));
     }
 
-    /// Reads the next data of a host, which lie one after the other in its buffers; returns when they have come.
+    /// Reads the data that a host sends next. Its data are consecutive in its buffers. Returns the time at which they
+    /// have arrived.
     fn read_data(&mut self, now: Time, at: Time, agent: Agent, packet: HostPacket) -> Time {
         let bytes = u64::from(packet.bytes);
         let size = self.plan.sizes[self.plan.class(packet.bytes) as usize];
@@ -119,13 +121,13 @@ impl Hosts {
         self.memory.read(now, agent, at, place, bytes)
     }
 
-    /// Frees the place of a packet that has left its queue.
+    /// Releases the entry of a packet that has left its transmit queue.
     pub(super) fn free_place(&mut self, queue: u32) {
         self.transmit[queue as usize].outstanding -= 1;
         self.outputs.push_back(Output::Room(queue));
     }
 
-    /// Stores a reference to data that lie in a buffer of the sender.
+    /// Stores, in the memory of the receiver, a reference to data in a buffer of the sender.
     fn refer(&mut self, now: Time, number: u32) {
         let HostPacket { from, to, bytes, .. } = self.packets[number as usize];
         if self.assign(number, bytes, from) {
@@ -137,7 +139,8 @@ impl Hosts {
 
 /// Receiving.
 impl Hosts {
-    /// Finds a buffer of `owner` for a packet. Without one the packet is lost; returns whether there was one.
+    /// Assigns a buffer of `owner` to a packet. If no buffer is free, the packet is lost. Returns whether a buffer was
+    /// assigned.
     fn assign(&mut self, number: u32, bytes: u32, owner: NodeId) -> bool {
         let class = self.plan.class(bytes);
         let stock = &mut self.stocks[self.plan.stock(owner) as usize];
@@ -159,8 +162,8 @@ impl Hosts {
         }
     }
 
-    /// Writes a packet that is at hand at `at` to a receive buffer, and then its completion. Returns whether there
-    /// was a buffer.
+    /// Writes a packet that is available at `at` to a receive buffer, followed by its completion. Returns whether a
+    /// buffer was free.
     pub(super) fn write(&mut self, now: Time, at: Time, number: u32, agent: Agent) -> bool {
         let HostPacket { to, bytes, .. } = self.packets[number as usize];
         let has_buffer = self.assign(number, bytes, to);
@@ -201,7 +204,7 @@ impl Hosts {
         self.give(now, self.plan.core(self.plan.host_of_queue(queue), queue), Task::Interrupt(queue));
     }
 
-    /// Distributes the packets that have come over the cores of their streams.
+    /// Distributes the packets that have arrived to the cores of their streams.
     fn look(&mut self, now: Time, queue: u32) {
         let mut batch = self.receive[queue as usize].take();
         for number in batch.drain(..) {
@@ -211,7 +214,8 @@ impl Hosts {
         self.receive[queue as usize].completed = batch;
     }
 
-    /// Ends the stack's work on a received packet, and posts another buffer in its place.
+    /// Ends the work of the network stack on a received packet, and posts a descriptor of a new receive buffer in its
+    /// place.
     fn through(&mut self, now: Time, number: u32) {
         let packet = self.packets[number as usize];
         if self.polled_in(packet.way).is_none() {
@@ -228,7 +232,7 @@ impl Hosts {
         self.outputs.push_back(Output::Stack(number));
     }
 
-    /// Returns when a core has loaded a header `loads` times, one after the other.
+    /// Returns the time at which a core has loaded a header `loads` times in sequence.
     fn load_header(&mut self, now: Time, mut at: Time, host: NodeId, packet: HostPacket, loads: u32) -> Time {
         for _ in 0..loads {
             at = match self.caches.is_empty() {
@@ -249,8 +253,8 @@ impl Hosts {
         at
     }
 
-    /// Returns when the cache has the line with this address, which is fetched if it is missing, and whether it was
-    /// there.
+    /// Returns the time at which the cache has the line with this address, and whether the line was already there or
+    /// being fetched. A missing line is fetched.
     fn cached(
         &mut self,
         now: Time,
@@ -278,7 +282,8 @@ impl Hosts {
         (missing, false)
     }
 
-    /// Fetches the line with this address, of the pool that `owner` is in, into the cache; returns when it is there.
+    /// Fetches the line with this address, from the pool of `owner`, into the cache. Returns the time at which it is
+    /// there.
     pub(super) fn fetch_line(
         &mut self,
         now: Time,
@@ -294,7 +299,8 @@ impl Hosts {
         ready
     }
 
-    /// Returns when the program has loaded the data of a packet, and stored a copy unless it reads in place.
+    /// Returns the time at which the program has loaded the data of a packet and, unless it reads them in place, stored
+    /// a copy.
     fn load_payload(&mut self, now: Time, host: NodeId, packet: HostPacket) -> Time {
         if self.plan.spec.references() && !self.plan.spec.program_loads {
             return now;

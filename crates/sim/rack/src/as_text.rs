@@ -1,6 +1,6 @@
-//! Serialization and schema of types that are written as text.
+//! Serialization and schema of types that a scenario writes as text.
 
-/// Implements `Serialize` by `Display` and `Deserialize` by `FromStr`.
+/// Implements `Serialize` through `Display`, and `Deserialize` through `FromStr`.
 macro_rules! as_text {
     ($type:ty, $expecting:literal) => {
         impl serde::Serialize for $type {

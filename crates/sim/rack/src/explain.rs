@@ -1,4 +1,4 @@
-//! Explanation of a scenario in full, as TOML: each value with its origin, and the keys without a value.
+//! Explains a scenario in full, as TOML: each value with its origin, and each key that has no value.
 
 use serde_json::Value as Schema;
 use toml::{Table, Value as Toml};
@@ -9,14 +9,14 @@ use crate::source::Source;
 use crate::tables::Part;
 use crate::tree::Node;
 
-/// Keys that select the kind of their table; they come first.
+/// Keys that select the kind of their table. They are printed first.
 const FIRST: [&str; 2] = ["kind", "protocol"];
 
-/// Longest line, in characters, that still shares the column of comments.
+/// Longest line, in characters, that is aligned to the common column of comments.
 const WIDEST: usize = 60;
 
-/// Returns the text with a comment behind each value. Keys and tables without a value are comments, so that the rest is
-/// a scenario, the same one.
+/// Returns the text of a scenario with a comment after each value. Keys and tables without a value are written as
+/// comments, so that the text reads back as the same scenario.
 pub(crate) fn with_origins(parts: &[Part], root: &Node, sources: &[Source]) -> String {
     let mut page = Page { text: String::new(), root, sources };
     for part @ Part { values, schema, .. } in parts {
@@ -28,7 +28,7 @@ pub(crate) fn with_origins(parts: &[Part], root: &Node, sources: &[Source]) -> S
     page.text
 }
 
-/// Returns the hash of the text without comments: FNV-1a, 64 bits.
+/// Returns the hash of the text without its comments: FNV-1a with 64 bits.
 pub(crate) fn hash(parts: &[Part]) -> String {
     let mut text = String::new();
     for part in parts.iter().filter(|part| part.hashed) {
@@ -39,7 +39,7 @@ pub(crate) fn hash(parts: &[Part]) -> String {
     format!("{:016x}", fnv_1a(text.as_bytes()))
 }
 
-/// Appends a table's values, and after them the tables inside.
+/// Appends the values of a table, followed by the tables inside it.
 fn plain(text: &mut String, path: &[String], table: &Table) {
     let (tables, values): (Vec<_>, Vec<_>) =
         sorted(table).into_iter().partition(|(_, value)| value.is_table());
@@ -58,14 +58,14 @@ struct Page<'a> {
     sources: &'a [Source],
 }
 
-/// Key of a table, on a line of its own.
+/// One key of a table, on a separate line.
 struct Line {
     text: String,
     comment: String,
 }
 
 impl Page<'_> {
-    /// Appends a table of the scenario: its values, its keys without a value, and then the tables inside.
+    /// Appends a table of the scenario: its values and its keys without a value, followed by the tables inside it.
     fn table(&mut self, path: &[String], values: &Table, schema: &Schema) {
         let keys = schema::keys(schema);
         let mut names: Vec<&str> = values.keys().map(String::as_str).chain(keys.keys().copied()).collect();
@@ -82,7 +82,7 @@ impl Page<'_> {
         }
     }
 
-    /// Returns the line of one key; `None` for a table.
+    /// Returns the line of one key; `None` if the key holds a table.
     fn line(&self, path: &[String], name: &str, value: Option<&Toml>, key: Option<&Key>) -> Option<Line> {
         match (value, key) {
             (Some(Toml::Table(_)), _) => None,
@@ -94,7 +94,7 @@ impl Page<'_> {
         }
     }
 
-    /// Appends the table that a key holds, or could hold.
+    /// Appends the table that a key holds or could hold.
     fn inside(&mut self, path: &[String], value: Option<&Toml>, key: Option<&Key>) {
         match (value, key, key.and_then(Key::inside)) {
             (Some(Toml::Table(table)), _, Some(Inside::Table(schema))) => self.table(path, table, schema),
@@ -111,7 +111,7 @@ impl Page<'_> {
         }
     }
 
-    /// Appends a table that the scenario does not have, as a comment: its possible keys, and their defaults.
+    /// Appends, as a comment, a table that the scenario lacks: its possible keys and their defaults.
     fn template(&mut self, path: &[String], inside: &Inside, why: &str, default: Option<&Toml>) {
         let (schema, header) = match inside {
             Inside::Table(schema) => (*schema, format!("[{}]", dotted(path))),
@@ -149,7 +149,7 @@ impl Page<'_> {
 
 const NOT_SET: &str = "not set";
 
-/// Returns the line of a key in a table that the scenario does not have; `None` for a table.
+/// Returns the line of a key in a table that the scenario lacks; `None` if the key holds a table.
 fn template_line(name: &str, key: &Key, default: Option<Toml>, is_needed: bool) -> Option<Line> {
     match (default, key.inside()) {
         (Some(value), _) if !value.is_table() => {
@@ -164,7 +164,7 @@ fn without_value(name: &str, key: &Key, why: &str) -> Line {
     Line { text: format!("# {} =", quoted(name)), comment: reason(why, key) }
 }
 
-/// Returns the reason for a missing value, and the meaning of the key.
+/// Returns the reason why a value is missing, followed by the meaning of the key.
 fn reason(why: &str, key: &Key) -> String {
     match key.meaning() {
         meaning if meaning.is_empty() => why.into(),
@@ -176,7 +176,7 @@ fn below(path: &[String], name: &str) -> Vec<String> {
     [path, &[name.to_string()]].concat()
 }
 
-/// Returns the entries of a table: those that select its kind first, then by name, whatever order its crate keeps.
+/// Returns the entries of a table in a fixed order: first the keys that select its kind, then the others by name.
 fn sorted(table: &Table) -> Vec<(&String, &Toml)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| (!FIRST.contains(&key.as_str()), *key));
@@ -191,7 +191,7 @@ fn dotted(path: &[String]) -> String {
     path.iter().map(|key| quoted(key)).collect::<Vec<_>>().join(".")
 }
 
-/// Returns a key, in quotes if it needs them.
+/// Returns a key, in quotes if TOML requires them.
 fn quoted(key: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let escaped = |c: char| match c {

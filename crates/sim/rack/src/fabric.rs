@@ -1,32 +1,32 @@
-//! Protocols that carry the traffic, as scenarios see them: a name, and the networks that each runs on.
+//! Protocols that carry the traffic, as scenarios see them: a name, and the networks on which the protocol runs.
 //!
-//! The list of protocols and their parameters are the simulator's; this crate checks a scenario against whatever list
-//! it is given.
+//! The simulator owns the list of protocols and their parameters. This crate checks a scenario against the list that it
+//! is given.
 
 use crate::kinds::{KINDS, TopologyKind};
 
-/// Description of a protocol: its name, what it runs on, and what it refuses.
+/// Description of a protocol: its name, the networks on which it runs, and the features that it does not support.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Profile {
     /// Name in scenarios, tables and reports.
     pub name: &'static str,
-    /// One line that says what the protocol does.
+    /// One-line description of the protocol.
     pub about: &'static str,
     pub networks: Networks,
-    /// Whether a node may have several links, as on a `drack`.
+    /// Whether the protocol supports nodes with several links, as on a `drack`.
     pub several_links: bool,
-    /// Whether it knows the inside of hosts (`[host]`).
+    /// Whether the protocol simulates the inside of hosts (`[host]`).
     pub hosts: bool,
-    /// Whether a run can be split over threads.
+    /// Whether a run of the protocol can be split over threads.
     pub splits: bool,
-    /// Reason why switches cannot share a buffer among their ports, if they cannot.
+    /// Reason why switches cannot share a buffer among their ports; `None` if they can.
     pub no_shared_buffer: Option<&'static str>,
-    /// Reason why it cannot be run with faults, if it cannot.
+    /// Reason why the protocol cannot run with faults; `None` if it can.
     pub no_faults: Option<&'static str>,
 }
 
 impl Profile {
-    /// Profile of a protocol between switches that does no more than carry packets.
+    /// Profile of a protocol that runs on networks with switches and supports no optional feature.
     pub const SWITCHED: Profile = Profile {
         name: "",
         about: "",
@@ -39,10 +39,10 @@ impl Profile {
     };
 }
 
-/// Networks that a protocol runs on.
+/// Networks on which a protocol runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Networks {
-    /// One switch with all nodes around it.
+    /// Networks of one switch with all nodes around it.
     Star,
     /// Any network with switches.
     Switched,
@@ -53,12 +53,12 @@ pub enum Networks {
 }
 
 impl Networks {
-    /// Returns whether networks with switches are among them.
+    /// Returns whether this set includes networks with switches.
     pub const fn have_switches(self) -> bool {
         !matches!(self, Networks::Direct)
     }
 
-    /// Returns whether networks without switches are among them.
+    /// Returns whether this set includes networks without switches.
     pub const fn have_direct(self) -> bool {
         matches!(self, Networks::Direct | Networks::Any)
     }
@@ -74,12 +74,12 @@ impl Protocol {
         Protocol(profile)
     }
 
-    /// Returns the name in scenarios, tables and reports.
+    /// Returns the name of the protocol in scenarios, tables and reports.
     pub const fn name(self) -> &'static str {
         self.0.name
     }
 
-    /// Returns the description.
+    /// Returns the description of the protocol.
     pub const fn profile(self) -> &'static Profile {
         self.0
     }
@@ -97,32 +97,32 @@ impl std::fmt::Debug for Protocol {
     }
 }
 
-/// Protocols and topologies that a scenario may name, in the order in which they are listed.
+/// Protocols and topologies that a scenario may name, in the order in which they are listed to users.
 #[derive(Debug, Clone, Default)]
 pub struct Known {
     pub protocols: Vec<Protocol>,
-    /// Kinds of topologies beside those of this crate.
+    /// Kinds of topologies in addition to those of this crate.
     pub topologies: Vec<TopologyKind>,
 }
 
 impl Known {
-    /// Returns the protocol of this name.
+    /// Returns the protocol with this name.
     pub fn protocol(&self, name: &str) -> Option<Protocol> {
         self.protocols.iter().copied().find(|protocol| protocol.name() == name)
     }
 
-    /// Returns all kinds of topologies.
+    /// Returns all kinds of topologies: those of this crate, followed by the added ones.
     pub fn all_topologies(&self) -> Vec<TopologyKind> {
         KINDS.iter().chain(&self.topologies).copied().collect()
     }
 
-    /// Returns the names of the protocols that a test selects.
+    /// Returns the names of the protocols whose profile satisfies `selects`.
     pub fn names(&self, selects: impl Fn(&Profile) -> bool) -> Vec<&'static str> {
         self.protocols.iter().filter(|it| selects(it.profile())).map(|it| it.name()).collect()
     }
 }
 
-/// Joins words to a list for a sentence, such as "a, b and c".
+/// Joins words into a list for a sentence, such as "a, b and c".
 pub fn listed(words: &[impl AsRef<str>], conjunction: &str) -> String {
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
     match words.split_last() {

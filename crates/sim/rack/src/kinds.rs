@@ -1,7 +1,7 @@
 //! Kinds of topologies that a scenario can name.
 //!
-//! A kind has a name, keys and a way to read them: it is an entry of [`KINDS`], or of
-//! [`Known::topologies`](crate::Known::topologies) if another crate connects nodes and switches ([`Connects`]).
+//! A kind has a name, keys, and a function that reads them. It is an entry of [`KINDS`] or, if another crate connects
+//! the nodes and switches ([`Connects`]), of [`Known::topologies`](crate::Known::topologies).
 
 use crate::check::Checker;
 use crate::graph::Sides;
@@ -22,22 +22,22 @@ use toml::Table;
 pub struct TopologyKind {
     /// Name in scenarios.
     pub name: &'static str,
-    /// One line that says how nodes are connected.
+    /// One-line description of how nodes are connected.
     pub about: &'static str,
     pub(crate) schema: fn() -> Schema,
     pub(crate) read: fn(&mut Checker, &Node) -> Option<TopologySpec>,
 }
 
-/// Keys of a topology that another crate adds: they say how nodes and switches are connected.
+/// Keys of a topology that another crate adds. They determine how nodes and switches are connected.
 ///
-/// The documentation of the fields is the help of `unrack scenario explain`.
+/// The documentation of the fields of the type is the help text of `unrack scenario explain`.
 pub trait Connects: DeserializeOwned + Serialize + JsonSchema {
     /// Name in scenarios.
     const NAME: &'static str;
-    /// One line that says how nodes are connected.
+    /// One-line description of how nodes are connected.
     const ABOUT: &'static str;
 
-    /// Returns the switches and their cables.
+    /// Returns the switches and the cables between them.
     ///
     /// # Errors
     /// If a key is out of range.
@@ -45,7 +45,7 @@ pub trait Connects: DeserializeOwned + Serialize + JsonSchema {
 }
 
 impl TopologyKind {
-    /// Creates the kind of another crate's topology.
+    /// Creates the kind of a topology that another crate adds.
     pub const fn new<T: Connects>() -> TopologyKind {
         TopologyKind { name: T::NAME, about: T::ABOUT, schema: schema::for_type::<T>, read: read_built::<T> }
     }
@@ -57,7 +57,7 @@ impl std::fmt::Debug for TopologyKind {
     }
 }
 
-/// Kinds of this crate, in the order in which they are listed.
+/// Kinds of this crate, in the order in which they are listed to users.
 pub(crate) static KINDS: [TopologyKind; 8] = [
     TopologyKind {
         name: "star",
@@ -131,12 +131,12 @@ pub(crate) fn schema_of(topology: &TopologySpec) -> Schema {
     }
 }
 
-/// Reads the keys beside `kind`.
+/// Reads the keys other than `kind`.
 fn keys<T: DeserializeOwned>(checker: &mut Checker, node: &Node) -> Option<T> {
     checker.decode_beside(node, "network.topology", "kind")
 }
 
-/// Reads the keys of another crate's topology, and connects its switches.
+/// Reads the keys of a topology that another crate adds, and connects its switches.
 fn read_built<T: Connects>(checker: &mut Checker, node: &Node) -> Option<TopologySpec> {
     let read: T = keys(checker, node)?;
     let complain = |checker: &mut Checker, key: &str, why: String| match key.is_empty() {
@@ -182,7 +182,7 @@ struct FatTree {
 struct Drack {
     racks: u32,
     hosts_per_rack: u32,
-    /// Core switches. Default: the number that leaves nothing oversubscribed.
+    /// Number of core switches. Default: the number at which no link is oversubscribed.
     #[serde(default)]
     cores: Option<u32>,
 }
@@ -191,7 +191,7 @@ struct Drack {
 struct Torack {
     racks: u32,
     hosts_per_rack: u32,
-    /// Uplinks of each ToR switch. Default: as many as hosts, so that nothing is oversubscribed.
+    /// Number of uplinks of each ToR switch. Default: the number of hosts per rack, so that no link is oversubscribed.
     #[serde(default)]
     uplinks: Option<u32>,
 }

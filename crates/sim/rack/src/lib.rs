@@ -6,8 +6,9 @@
 //!  + --set                                | explain(), hash()     every value, and its origin
 //! ```
 //!
-//! Values are plain data: `unrack-workload` makes messages of them, and `unrack-sim` packets. All problems of a file
-//! are reported at once, each with its line, a caret and the nearest valid key. No text makes this crate panic.
+//! Values are plain data: `unrack-workload` creates messages from them, and `unrack-sim` packets. All problems of a
+//! file are reported at once, each with its line, a caret and the nearest valid key. This crate does not panic on any
+//! input text.
 //!
 //! ```
 //! use unrack_rack::{Known, Overrides, Profile, Protocol, Scenario};

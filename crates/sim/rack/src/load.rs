@@ -1,4 +1,4 @@
-//! Loading: from files and overrides to one tree. `extends` is followed, and overrides are laid on top.
+//! Loads files and overrides into one tree. The loader follows `extends`, and lays the overrides over the result.
 
 use std::path::{Path, PathBuf};
 
@@ -8,24 +8,24 @@ use crate::read::Reader;
 use crate::source::{Origin, Place, Source};
 use crate::tree::{Node, Value, overlay};
 
-/// Largest scenario in bytes: a longer file was named by mistake.
+/// Largest scenario in bytes, because a longer file was probably named by mistake.
 pub const MOST_BYTES: u64 = 1 << 20;
 
 #[derive(Default)]
 pub(crate) struct Loader {
     pub sources: Vec<Source>,
     pub problems: Vec<Problem>,
-    /// Files that extend each other, down to the one being read.
+    /// Chain of files that extend each other, down to the file that is being read.
     open: Vec<PathBuf>,
 }
 
 impl Loader {
-    /// Reads a scenario file and all that it extends.
+    /// Reads a scenario file and every file that it extends.
     pub(crate) fn file(&mut self, path: &Path) -> Option<Node> {
         self.read(path, None)
     }
 
-    /// Reads a text and all that it extends, relative to `folder`.
+    /// Reads a text and every file that it extends. File names are relative to `folder`.
     pub(crate) fn text(&mut self, name: &str, folder: &Path, text: &str) -> Option<Node> {
         let origin = Origin::File { name: name.into(), folder: folder.into() };
         self.sources.push(Source { origin, text: text.into() });
@@ -34,8 +34,8 @@ impl Loader {
         self.extended(root, folder)
     }
 
-    /// Returns `root` with the overrides on top. They are first laid over each other, so that their order does not
-    /// matter when one changes the kind of a table.
+    /// Returns `root` with the overrides on top. The overrides are first merged with each other, so that their order
+    /// does not matter if one of them changes the kind of a table.
     pub(crate) fn overridden(&mut self, root: Node, overrides: &Overrides) -> Node {
         let mut all: Option<Node> = None;
         for text in overrides.texts() {
@@ -53,7 +53,7 @@ impl Loader {
         }
     }
 
-    /// Reads a file, named by `extends` at a place or by the user.
+    /// Reads a file. Its name is given by the user, or by an `extends` at the place `asked_at`.
     fn read(&mut self, path: &Path, asked_at: Option<Place>) -> Option<Node> {
         match self.open_file(path) {
             Ok(text) => {
@@ -81,7 +81,7 @@ impl Loader {
         Ok(text)
     }
 
-    /// Returns `root` laid over the file that it extends, if any.
+    /// Returns `root` laid over the file that it extends; if it extends none, returns `root`.
     fn extended(&mut self, root: Node, folder: &Path) -> Option<Node> {
         let Some(extends) = root.get("extends") else { return Some(root) };
         let Value::Text(file) = &extends.value else {

@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Bytes, Time};
 
-/// Network of a rack, ready to be built.
+/// Network of a rack, complete and ready to be built.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NetworkSpec {
     pub topology: TopologySpec,
-    /// Link of each node to its switch; in a rack without switches, every link without properties of its own.
+    /// Link of each node to its switch. In a rack without switches, every link that has no other properties.
     pub link: LinkSpec,
     /// Link between switches.
     pub core_link: LinkSpec,
@@ -19,7 +19,7 @@ pub struct NetworkSpec {
     pub switch: SwitchSpec,
     /// Largest packet, without headers of the fabric.
     pub mtu: Bytes,
-    /// Headers around the payload of a packet, for fabrics of packets.
+    /// Headers around the payload of a packet, for fabrics that send packets.
     pub headers: Headers,
 }
 
@@ -27,27 +27,28 @@ pub struct NetworkSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Headers {
-    /// Headers of Ethernet, IPv4 and a transport, with preamble and gap.
+    /// Headers of Ethernet, IPv4 and a transport protocol, with preamble and gap.
     #[default]
     Ethernet,
-    /// No headers: to compare with simulators that count payload only. No packet is below 8 B.
+    /// No headers, for comparisons with simulators that count payload only. No packet is smaller than 8 B.
     None,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SwitchSpec {
-    /// Delay from a bit's arrival to its departure when nothing is ahead of it, for fabrics without a switch latency of
-    /// their own. Default 0: then only the fabric makes packets wait.
+    /// Delay from the arrival of a bit to its departure if no packet is ahead of it, for fabrics that do not define
+    /// their own switch latency. Default 0: only the fabric makes packets wait.
     pub latency: Time,
-    /// Buffer of each output port or, if shared, of all ports of a switch together. Default 36 KiB (DDC §4.2); for `r2c2`,
-    /// whose nodes queue packets in memory of their own, what it counts on: 198 kB with its default headroom.
+    /// Buffer of each output port or, if shared, of all ports of a switch together. Default 36 KiB (DDC §4.2). For
+    /// `r2c2`, whose nodes queue packets in their own memory, the default is the memory that the protocol expects: 198
+    /// kB with its default headroom.
     pub buffer: BufferSize,
-    /// A queue in a shared buffer may grow while it is below this many times the free space (Choudhury and Hahne 1998).
-    /// Default 1: a lone queue gets half. (DCQCN §4: beta = 8 of 8 priorities.)
+    /// A queue in a shared buffer may grow while it is shorter than this many times the free space (Choudhury and Hahne
+    /// 1998). Default 1, so that a single queue gets half of the buffer. (DCQCN §4: beta = 8 of 8 priorities.)
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alpha: Option<f64>,
-    /// Whether a packet leaves before its last bit is in. Default true.
+    /// Whether a switch forwards a packet before its last bit has arrived. Default true.
     pub cut_through: bool,
 }
 
@@ -65,7 +66,7 @@ impl Default for SwitchSpec {
     }
 }
 
-/// Size of a buffer: a size, `unlimited`, or a size that is shared.
+/// Size of a buffer: a size per port, `unlimited`, or a size that all ports of a switch share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BufferSize {
     /// Bytes of each port.
@@ -76,7 +77,7 @@ pub enum BufferSize {
 }
 
 impl BufferSize {
-    /// Returns the limit, if there is one.
+    /// Returns the limit in bytes; `None` if the buffer is unlimited.
     pub fn limit(self) -> Option<Bytes> {
         match self {
             BufferSize::Limited(bytes) | BufferSize::Shared(bytes) => Some(bytes),

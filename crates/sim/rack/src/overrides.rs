@@ -1,23 +1,23 @@
-//! `--set KEY=VALUE`: values given beside the file.
+//! `--set KEY=VALUE`: values that the user gives in addition to the file.
 
 use crate::problem::Problem;
 use crate::read::{MOST_PARTS, Reader};
 use crate::source::Place;
 use crate::tree::{Entry, Node, Table, Value};
 
-/// Values that replace those of the file: `network.link.rate=400Gbps`, `workload.size={cdf="hadoop"}`.
+/// Values that replace those of the file, for example `network.link.rate=400Gbps` or `workload.size={cdf="hadoop"}`.
 ///
-/// A value that is not TOML is taken as text, so that quotes can be left out.
+/// A value that is not valid TOML is taken as text, so that quotes can be left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overrides(Vec<String>);
 
 impl Overrides {
-    /// Returns no overrides.
+    /// Returns an empty set of overrides.
     pub fn none() -> Overrides {
         Overrides::default()
     }
 
-    /// Adds `KEY=VALUE`. A later one prevails.
+    /// Adds `KEY=VALUE`. If several overrides set the same key, the last one applies.
     pub fn push(&mut self, text: impl Into<String>) {
         self.0.push(text.into());
     }
@@ -33,7 +33,7 @@ impl<T: Into<String>> FromIterator<T> for Overrides {
     }
 }
 
-/// Returns the tree that one override stands for.
+/// Parses one override into a tree. If it is malformed, reports a problem and returns `None`.
 pub(crate) fn parse(source: usize, text: &str, problems: &mut Vec<Problem>) -> Option<Node> {
     let whole = Place { source, start: 0, end: text.len() };
     let Some((path, value)) = text.split_once('=') else {

@@ -1,4 +1,4 @@
-//! Problems of a scenario, each shown where it is written.
+//! Problems of a scenario, each shown at its place in the file.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,39 +6,39 @@ use std::sync::Arc;
 use crate::source::{Origin, Place, Source};
 use unrack_input::{WIDTH, clipped_to};
 
-/// Largest number of problems shown; a file with more is not a scenario.
+/// Largest number of problems shown, because a file with more problems is not a scenario.
 const MOST_SHOWN: usize = 50;
-/// Largest number of characters of a message, of which a value may be a part: four lines.
+/// Largest number of characters of a message, which may contain a value: four lines.
 const MOST_MESSAGE: usize = 4 * WIDTH;
-/// Characters shown before the marked ones, if the line is too long to be shown in full.
+/// Number of characters shown before the marked ones, if the line is too long to be shown in full.
 const BEFORE: usize = WIDTH / 4;
 
 /// One problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub message: String,
-    /// `None` where there is no text to point at, such as a file that cannot be read.
+    /// `None` if the problem has no place in a text, for example if a file cannot be read.
     pub place: Option<Place>,
 }
 
 impl Problem {
-    /// Creates a problem at a place, or about nothing that is written.
+    /// Creates a problem at a place, or without a place.
     pub(crate) fn at(place: impl Into<Option<Place>>, message: impl Into<String>) -> Problem {
         Problem { message: message.into(), place: place.into() }
     }
 }
 
-/// Problems of a scenario. Its text shows each one with file, line and caret.
+/// Problems of a scenario. Its text shows each problem with file, line and caret.
 #[derive(Clone)]
 pub struct ScenarioError {
     problems: Vec<Problem>,
-    /// Number of problems besides these.
+    /// Number of problems that were left out.
     more: usize,
     sources: Arc<Vec<Source>>,
 }
 
 impl ScenarioError {
-    /// Creates the error with problems in the order of the text, without duplicates.
+    /// Creates the error. Problems are sorted by their place in the text, and duplicates are removed.
     pub(crate) fn new(mut problems: Vec<Problem>, sources: Arc<Vec<Source>>) -> ScenarioError {
         problems.sort_by_key(|problem| problem.place);
         problems.dedup();
@@ -50,7 +50,7 @@ impl ScenarioError {
         ScenarioError { problems, more, sources }
     }
 
-    /// Returns the messages alone, for use by programs.
+    /// Returns the messages without places, for use by programs.
     pub fn messages(&self) -> impl Iterator<Item = &str> {
         self.problems.iter().map(|problem| problem.message.as_str())
     }
@@ -80,7 +80,7 @@ impl fmt::Display for ScenarioError {
     }
 }
 
-/// Writes the line, or so much of it as fits, and a caret under the marked text.
+/// Writes the line of the place, or the part of it that fits, with a caret under the marked text.
 fn show(f: &mut fmt::Formatter, source: &Source, place: Place) -> fmt::Result {
     let at = source.position(place);
     let (name, number) = match &source.origin {
@@ -97,7 +97,7 @@ fn show(f: &mut fmt::Formatter, source: &Source, place: Place) -> fmt::Result {
     write!(f, "\n{gutter} | {indent}{}", "^".repeat(width))
 }
 
-/// Returns as much of a line as fits, and the part of that before character number `column`.
+/// Returns the part of a line that fits, and the part of that before character number `column`.
 fn window(line: &str, column: usize) -> (&str, &str) {
     let place = |n| line.char_indices().nth(n).map_or(line.len(), |(at, _)| at);
     let from = if place(WIDTH) == line.len() { 0 } else { column.saturating_sub(BEFORE) };

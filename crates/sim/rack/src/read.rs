@@ -1,4 +1,4 @@
-//! Reading of TOML text into a tree, within bounds that keep every later recursion shallow.
+//! Reads TOML text into a tree, within bounds that keep every later recursion shallow.
 
 use std::ops::Range;
 
@@ -10,12 +10,13 @@ use crate::problem::Problem;
 use crate::source::Place;
 use crate::tree::{Entry, Node, Table, Value};
 
-/// Largest number of parts of a dotted key. The parser bounds brackets, but not this.
+/// Largest number of parts of a dotted key. The parser bounds the nesting of brackets, but not this.
 pub(crate) const MOST_PARTS: usize = 16;
 /// Deepest nesting of tables and lists.
 const MOST_LEVELS: usize = 32;
 
-/// Reader of source number `source`, of which the text starts at byte `offset`.
+/// Reader of a source text. `source` is the number of the source, and `offset` is the byte at which the text starts in
+/// it.
 pub(crate) struct Reader<'a> {
     pub source: usize,
     pub offset: usize,
@@ -32,7 +33,7 @@ impl Reader<'_> {
         errors.is_empty().then(|| Node { value: Value::Table(self.table(table.into_inner(), 0)), place })
     }
 
-    /// Reads one value. Text that is not a value and does not begin like one is taken as a string.
+    /// Reads one value. Text that is not a value, and does not begin like one, is taken as a string.
     pub(crate) fn value(&mut self, text: &str) -> Option<Node> {
         self.bound_keys(text)?;
         let trimmed = text.trim();
@@ -50,7 +51,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Checks the keys. Returns `None`, with a problem, if a key has too many parts.
+    /// Checks the length of the keys. If a key has too many parts, reports a problem and returns `None`.
     fn bound_keys(&mut self, text: &str) -> Option<()> {
         let mut dots = 0;
         for token in toml_parser::Source::new(text).lex() {

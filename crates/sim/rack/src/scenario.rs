@@ -1,4 +1,4 @@
-//! Scenarios: read, then checked, then queried.
+//! Scenarios: they are read, then checked, then queried.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::{
     Workload,
 };
 
-/// Scenario as written, with the files that it extends and its overrides; its keys are not checked yet.
+/// Scenario as written, with the files that it extends and its overrides. Its keys are not yet checked.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     root: Node,
@@ -33,7 +33,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Reads a file, all that it extends, and its overrides.
+    /// Reads a scenario file and every file that it extends, and applies the overrides.
     ///
     /// # Errors
     /// If a file cannot be read or is not TOML.
@@ -41,8 +41,8 @@ impl Scenario {
         Scenario::assemble(overrides, |loader| loader.file(path.as_ref()))
     }
 
-    /// Reads a text that is not a file. `name` stands for it in errors; files that it names are relative to the current
-    /// folder.
+    /// Reads a scenario from a text instead of a file. Errors use `name` as the name of the text. Files that the text
+    /// names are relative to the current folder.
     ///
     /// # Errors
     /// If the text or a file that it extends is not TOML or cannot be read.
@@ -63,35 +63,35 @@ impl Scenario {
         }
     }
 
-    /// Returns whether a key holds a list, which tells files of other kinds from scenarios of networks.
+    /// Returns whether a key holds a list. This distinguishes other kinds of files from scenarios of networks.
     pub fn has_list(&self, key: &str) -> bool {
         self.root.get(key).is_some_and(|node| matches!(node.value, Value::List(_)))
     }
 
-    /// Reads the whole file as a type of another crate: for files that do not describe a network. Unknown keys are
-    /// refused.
+    /// Reads the whole file as a type of another crate, for files that do not describe a network. Unknown keys are
+    /// rejected.
     ///
     /// # Errors
-    /// All problems of the file.
+    /// Returns all problems of the file.
     pub fn read_as<T: DeserializeOwned>(&self) -> Result<T, ScenarioError> {
         let mut problems = Vec::new();
         let read = decode_beside::<T>(&self.root, "", &[], &mut problems);
         read.ok_or_else(|| ScenarioError::new(problems, self.sources.clone()))
     }
 
-    /// Returns an error that shows where `path` (such as `host.0.name`) is written, for conditions that only another
-    /// crate can judge.
+    /// Returns an error that shows the place of `path` (for example `host.0.name`) in the file. It is for conditions
+    /// that only another crate can check.
     pub fn error_at(&self, path: &str, message: impl AsRef<str>) -> ScenarioError {
         let message = format!("{path}: {}", message.as_ref());
         let problem = Problem::at(self.root.nearest_place(path), message);
         ScenarioError::new(vec![problem], self.sources.clone())
     }
 
-    /// Checks every key and value but the parameters of the fabric, which [`ValidScenario::fabric_params`] checks.
-    /// `known` is what the scenario may name.
+    /// Checks every key and value except the parameters of the fabric, which [`ValidScenario::fabric_params`] checks.
+    /// `known` holds the protocols and topologies that the scenario may name.
     ///
     /// # Errors
-    /// All problems of the scenario.
+    /// Returns all problems of the scenario.
     pub fn check(self, known: &Known) -> Result<ValidScenario, ScenarioError> {
         let mut checker = Checker::new(&self.root, &self.sources, known);
         let Some(Parts { seed, network, protocol, workload, faults, host }) = checker.parts() else {
@@ -112,7 +112,7 @@ impl Scenario {
     }
 }
 
-/// Scenario that can be run.
+/// Scenario that passed all checks and can be run.
 #[derive(Debug, Clone)]
 pub struct ValidScenario {
     pub seed: u64,
@@ -120,7 +120,7 @@ pub struct ValidScenario {
     pub protocol: Protocol,
     pub workload: Workload,
     pub faults: Faults,
-    /// Inside of hosts; `None` unless the scenario has `[host]`.
+    /// Components inside hosts; `None` if the scenario has no `[host]`.
     pub host: Option<HostSpec>,
     fabric: Fabric,
     root: Node,
@@ -128,13 +128,13 @@ pub struct ValidScenario {
 }
 
 impl ValidScenario {
-    /// Reads the parameters beside `fabric.protocol` as the protocol's own type. From then on,
-    /// [`ValidScenario::explain`] and [`ValidScenario::hash`] cover their defaults too.
+    /// Reads the keys of `fabric` other than `protocol` as the parameter type of the protocol. After that,
+    /// [`ValidScenario::explain`] and [`ValidScenario::hash`] also cover the defaults of these parameters.
     ///
-    /// `P` gives its defaults by `#[serde(default)]`, and the meanings of its keys by their documentation.
+    /// `P` defines its defaults by `#[serde(default)]`, and the meanings of its keys by their documentation.
     ///
     /// # Errors
-    /// All problems of the parameters.
+    /// Returns all problems of the parameters.
     pub fn fabric_params<P>(&mut self) -> Result<P, ScenarioError>
     where
         P: DeserializeOwned + Serialize + JsonSchema,
@@ -151,36 +151,36 @@ impl ValidScenario {
         Ok(params)
     }
 
-    /// Gives ports this buffer, unless the scenario says another: for protocols whose default depends on their
-    /// parameters.
+    /// Sets the buffer of each port, unless the scenario sets one. It is for protocols whose default buffer depends on
+    /// their parameters.
     pub fn default_buffer(&mut self, bytes: Bytes) {
         if self.root.at("network.switch.buffer").is_none() {
             self.network.switch.buffer = BufferSize::Limited(bytes);
         }
     }
 
-    /// Returns an error that shows where `path` (such as `fabric.chunk`) is written, for conditions that only another
-    /// crate can judge.
+    /// Returns an error that shows the place of `path` (for example `fabric.chunk`) in the file. It is for conditions
+    /// that only another crate can check.
     pub fn error_at(&self, path: &str, message: impl AsRef<str>) -> ScenarioError {
         let message = format!("{path}: {}", message.as_ref());
         let problem = Problem::at(self.root.nearest_place(path), message);
         ScenarioError::new(vec![problem], self.sources.clone())
     }
 
-    /// Returns the whole scenario as TOML, defaults included, with the origin of each value; and, as comments, every
-    /// key and table that could be set and is not. It reads back as the same scenario.
+    /// Returns the whole scenario as TOML, including defaults, with the origin of each value. Comments list every key
+    /// and table that could be set and is not. The text reads back as the same scenario.
     pub fn explain(&self) -> String {
         explain::with_origins(&self.parts(), &self.root, &self.sources)
     }
 
-    /// Returns a hash of this scenario, 16 hexadecimal digits: equal where every value is equal, wherever it is
-    /// written.
+    /// Returns a hash of this scenario as 16 hexadecimal digits. Two scenarios have equal hashes if all their values
+    /// are equal, even if the values come from different files.
     pub fn hash(&self) -> String {
         explain::hash(&self.parts())
     }
 
-    /// Returns a hash as [`ValidScenario::hash`], of the contents of the named files as well: of all that a result
-    /// depends on.
+    /// Returns a hash like [`ValidScenario::hash`] that also covers the contents of the named files. It therefore
+    /// covers everything on which a result depends.
     ///
     /// # Errors
     /// If a file cannot be read.
@@ -194,7 +194,7 @@ impl ValidScenario {
         Ok(hash)
     }
 
-    /// Returns the files that the scenario names, each with its key.
+    /// Returns the files that the scenario names, each with the key that names it.
     pub fn files(&self) -> Vec<(&'static str, &FileRef)> {
         let cables = match &self.network.topology {
             TopologySpec::Graph(Cabling { file, .. }) => Some(("network.topology.file", file)),

@@ -1,7 +1,8 @@
-//! JSON Schema of scenario files, for editors: which keys there are, of which type, and what they mean.
+//! JSON Schema of scenario files, for editors: the possible keys, their types and their meanings.
 //!
-//! It is made from what reads a scenario: see [`schema`](crate::schema). Ranges, and what must fit together, are checked
-//! when a scenario is read. No key is required, since a file may leave it to one that it extends.
+//! The schema is generated from the types that read a scenario: see [`schema`](crate::schema). It does not cover ranges
+//! or combinations of values, which are checked when a scenario is read. No key is required, because a file may inherit
+//! any key from a file that it extends.
 
 use crate::check::{SECTIONS, common_schema};
 use crate::fabric::{Known, Protocol};
@@ -12,8 +13,8 @@ use crate::tables::WORKLOADS;
 use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
-/// Returns the JSON Schema of a scenario that may name all that is `known`. `params` returns the schema of a protocol's
-/// parameters.
+/// Returns the JSON Schema of a scenario that may name all protocols and topologies of `known`. `params` returns the
+/// schema of the parameters of a protocol.
 pub fn scenario_schema(known: &Known, params: impl Fn(Protocol) -> Value) -> Value {
     let protocols = known.protocols.iter().map(|protocol| Kind {
         name: protocol.name(),
@@ -47,12 +48,12 @@ pub fn scenario_schema(known: &Known, params: impl Fn(Protocol) -> Value) -> Val
     schema
 }
 
-/// Returns the schema of the parameters of a protocol, as [`scenario_schema`] takes it.
+/// Returns the schema of the parameters of a protocol, in the form that [`scenario_schema`] expects.
 pub fn params_schema<P: JsonSchema>() -> Value {
     for_type::<P>()
 }
 
-/// One of the tables that a key chooses from.
+/// One of the tables among which a key chooses.
 #[derive(Clone)]
 struct Kind {
     name: &'static str,
@@ -60,15 +61,15 @@ struct Kind {
     schema: Value,
 }
 
-/// Returns the schema of a table whose keys depend on the value of one, `chooser`. A file that leaves that value to one
-/// that it extends may have the keys of any.
+/// Returns the schema of a table whose keys depend on the value of the key `chooser`. A file may inherit that value
+/// from a file that it extends; such a file may have the keys of any choice.
 fn one_of(chooser: &str, kinds: Vec<Kind>) -> Value {
     let mut any = Map::new();
     let mut choices = Vec::new();
     for Kind { name, about, mut schema } in kinds {
         let keys = schema["properties"].as_object().cloned().unwrap_or_default();
         for (key, schema) in keys {
-            // One key may be of two types: then an editor knows its name alone.
+            // If two choices give a key different types, an editor can only know the name of the key.
             any.entry(key)
                 .and_modify(|known| {
                     if *known != schema {
@@ -90,7 +91,7 @@ fn one_of(chooser: &str, kinds: Vec<Kind>) -> Value {
     json!({ "oneOf": choices })
 }
 
-/// Refuses unknown keys in all tables, requires none but those that choose, and removes what only scenarios' hashes need.
+/// Rejects unknown keys in all tables, requires only the keys that choose, and removes the marks that only hashes need.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(entries) => {

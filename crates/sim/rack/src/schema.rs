@@ -1,7 +1,7 @@
-//! Keys that each table of a scenario accepts, as JSON Schema: generated from the types that read them, so that no key
-//! can be read without being known here.
+//! Keys that each table of a scenario accepts, as JSON Schema. The schema is generated from the types that read the
+//! tables, so that every key that can be read is known here.
 //!
-//! In addition to JSON Schema, a key may have `"x-unhashed"`: see [`hashed`].
+//! In addition to JSON Schema, a key may have the entry `"x-unhashed"`: see [`hashed`].
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 use toml::{Table, Value as Toml};
 
-/// Returns the schema of a type, without references.
+/// Returns the schema of a type, with all references inlined.
 pub(crate) fn for_type<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     settings.into_generator().into_root_schema_for::<T>().to_value()
@@ -21,7 +21,7 @@ pub(crate) fn table<const N: usize>(keys: [(&str, Value); N]) -> Value {
     json!({ "type": "object", "properties": Map::from_iter(keys.map(|(key, schema)| (key.into(), schema))) })
 }
 
-/// Returns a schema with a description.
+/// Returns the schema with this description added.
 pub(crate) fn described(meaning: &str, mut schema: Value) -> Value {
     schema["description"] = meaning.into();
     schema
@@ -30,11 +30,11 @@ pub(crate) fn described(meaning: &str, mut schema: Value) -> Value {
 /// Schema of one key.
 pub(crate) struct Key<'a>(pub &'a Value);
 
-/// Table that a value may hold.
+/// Table inside a value.
 pub(crate) enum Inside<'a> {
-    /// The value itself.
+    /// The value itself is the table.
     Table(&'a Value),
-    /// Each element of a list.
+    /// The value is a list, and each element is a table.
     Each(&'a Value),
 }
 
@@ -44,26 +44,26 @@ pub(crate) fn keys(table: &Value) -> BTreeMap<&str, Key<'_>> {
     properties.into_iter().flatten().map(|(key, schema)| (key.as_str(), Key(schema))).collect()
 }
 
-/// Returns whether a table needs this key.
+/// Returns whether a table requires this key.
 pub(crate) fn needs(table: &Value, key: &str) -> bool {
     table.get("required").and_then(Value::as_array).is_some_and(|keys| keys.contains(&key.into()))
 }
 
 impl<'a> Key<'a> {
-    /// Returns the description on one line, without the marks of documentation.
+    /// Returns the description of the key on one line, without the link marks of documentation.
     pub(crate) fn meaning(&self) -> String {
         let text = self.0.get("description").and_then(Value::as_str).unwrap_or_default();
         let plain = text.replace("[`", "`").replace("`]", "`");
         plain.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// Returns the default as in a scenario, if the key has one.
+    /// Returns the default in the form that a scenario uses; `None` if the key has no default.
     pub(crate) fn default(&self) -> Option<Toml> {
         let default = self.0.get("default").filter(|default| !default.is_null())?;
         Toml::try_from(default).ok()
     }
 
-    /// Returns the table that its value may be, or a list of.
+    /// Returns the table that the value of the key may be, or that the elements of its list may be.
     pub(crate) fn inside(&self) -> Option<Inside<'a>> {
         let list = || alternatives(self.0).find_map(|schema| schema.get("items"));
         match table_in(self.0) {
@@ -77,15 +77,16 @@ fn table_in(schema: &Value) -> Option<&Value> {
     alternatives(schema).find(|schema| schema.get("properties").is_some())
 }
 
-/// Returns the schema itself, and its alternatives.
+/// Returns the schema itself, followed by its alternatives.
 fn alternatives(schema: &Value) -> impl Iterator<Item = &Value> {
     let of = |word: &str| schema.get(word).and_then(Value::as_array).into_iter().flatten();
     std::iter::once(schema).chain(["anyOf", "oneOf", "allOf"].into_iter().flat_map(of))
 }
 
-/// Returns the entries of a table that count towards the hash of a scenario. Keys that came after the first version are
-/// marked `"x-unhashed": "default"`, and left out where they have their default; keys marked `"x-unhashed": true` do
-/// nothing in this scenario, and are always left out. So the hash of a scenario stays the same across versions.
+/// Returns the entries of a table that count towards the hash of a scenario. Keys that were added after the first
+/// version are marked `"x-unhashed": "default"`, and are left out if they have their default value. Keys marked
+/// `"x-unhashed": true` have no effect in this scenario, and are always left out. Therefore the hash of a scenario
+/// stays the same across versions.
 pub(crate) fn hashed(table: &Table, schema: &Value) -> Table {
     let empty = Value::Null;
     let properties = schema.get("properties").and_then(Value::as_object);
@@ -110,7 +111,7 @@ fn hashed_value(value: &Toml, schema: &Value) -> Toml {
     }
 }
 
-/// Implements the schema of a type that is written as text or as a number.
+/// Implements the schema of a type that a scenario writes as text or as a number.
 macro_rules! schema_as_text {
     ($type:ty) => {
         impl schemars::JsonSchema for $type {
@@ -128,7 +129,7 @@ macro_rules! schema_as_text {
 }
 pub(crate) use schema_as_text;
 
-/// Implements the schema of a type that is written as a word, or as a table where a word needs a number.
+/// Implements the schema of a type that a scenario writes as a word, or as a table if the word needs a number.
 macro_rules! schema_as_word_or_table {
     ($type:ty, $table:ty) => {
         impl schemars::JsonSchema for $type {

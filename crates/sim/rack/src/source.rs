@@ -1,4 +1,4 @@
-//! Texts that a scenario is made of, and places in them.
+//! Texts of which a scenario consists, and places in them.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ pub(crate) struct Place {
     pub end: usize,
 }
 
-/// Text of a scenario: a file, or one `--set`.
+/// One text of a scenario: a file, or the argument of one `--set`.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
     pub origin: Origin,
@@ -19,20 +19,20 @@ pub(crate) struct Source {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Scenario file as the user named it, and the folder that its file names are relative to.
+    /// Scenario file: its name as the user wrote it, and the folder to which the file names in it are relative.
     File { name: String, folder: PathBuf },
-    /// Override `--set KEY=VALUE`: the text is `KEY=VALUE`.
+    /// Override `--set KEY=VALUE`. The text is `KEY=VALUE`.
     Override,
 }
 
-/// Place for people: lines and columns from 1.
+/// Place in a form for users. Lines and columns are counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Position<'a> {
     pub line: usize,
     pub column: usize,
-    /// The whole line.
+    /// Text of the whole line.
     pub text: &'a str,
-    /// Number of marked characters of the line; at least 1.
+    /// Number of marked characters in the line; at least 1.
     pub width: usize,
 }
 
@@ -51,7 +51,7 @@ impl Source {
         }
     }
 
-    /// Returns the origin of a value, in the words of `--explain`.
+    /// Returns the origin of a value, as `--explain` prints it.
     pub(crate) fn describe(&self, place: Place) -> String {
         match &self.origin {
             Origin::File { name, .. } => format!("{name}:{}", self.position(place).line),

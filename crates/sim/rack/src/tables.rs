@@ -1,4 +1,4 @@
-//! Tables of a scenario in full, in the order of printing, each with the keys that it accepts.
+//! Tables of a scenario, including defaults, in the order of printing. Each comes with the keys that it accepts.
 
 use serde::Serialize;
 use serde_json::Value as Schema;
@@ -13,25 +13,25 @@ use crate::topology::{Cabling, TopologySpec};
 use crate::tree::{Node, Value};
 use crate::workload::{Collective, Flows, Jobs, Memory, Trace, Workload};
 
-/// Table at the top of a scenario.
+/// Table at the top level of a scenario.
 pub(crate) struct Part {
-    /// Key of the table; empty for the keys at the top themselves.
+    /// Key of the table; empty for the keys at the top level itself.
     pub name: &'static str,
-    /// `None` if the scenario does not have it.
+    /// Values of the table; `None` if the scenario does not have the table.
     pub values: Option<Table>,
     pub schema: Schema,
-    /// True if it counts towards the scenario's hash.
+    /// Whether the table counts towards the hash of the scenario.
     pub hashed: bool,
 }
 
 impl Part {
-    /// Returns the keys that lead to it.
+    /// Returns the keys that lead to the table.
     pub(crate) fn path(&self) -> Vec<String> {
         if self.name.is_empty() { Vec::new() } else { vec![self.name.into()] }
     }
 }
 
-/// Values of a scenario, from which its tables are made.
+/// Values of a scenario from which its tables are created.
 pub(crate) struct Said<'a> {
     pub seed: u64,
     pub network: &'a NetworkSpec,
@@ -41,7 +41,8 @@ pub(crate) struct Said<'a> {
     pub faults: &'a Faults,
 }
 
-/// Table `fabric`: as written, or in full and with its keys once its parameters were read.
+/// Table `fabric`. It holds the keys as written until the parameters are read; after that, it holds all keys with their
+/// schema.
 #[derive(Debug, Clone)]
 pub(crate) struct Fabric {
     pub values: Table,
@@ -69,7 +70,7 @@ pub(crate) fn parts(said: &Said) -> Vec<Part> {
     ]
 }
 
-/// Returns the keys at the top that are no tables of their own.
+/// Returns the top-level keys that do not hold a table.
 fn general(said: &Said) -> Table {
     let mut general = table([("seed", toml_of(&said.seed))]);
     if !said.faults.failures.is_empty() {
@@ -91,7 +92,7 @@ fn described(section: &str, schema: Schema) -> Schema {
     schema::described(known.expect("a key of scenarios").1, schema)
 }
 
-/// Returns the schema of `network`. The hash counts only links that the topology has.
+/// Returns the schema of `network`. The hash covers only links that the topology has.
 fn network_keys(network: &NetworkSpec) -> Schema {
     let mut schema = network_schema(&network.topology);
     let topology = &network.topology;
@@ -158,7 +159,7 @@ fn workload_table(workload: &Workload) -> Table {
 
 type SchemaMaker = fn() -> Schema;
 
-/// Kinds of workloads, and the keys of each.
+/// Kinds of workloads, with the schema of the keys of each kind.
 pub(crate) const WORKLOADS: [(&str, SchemaMaker); 5] = [
     ("memory", schema::for_type::<Memory>),
     ("flows", schema::for_type::<Flows>),

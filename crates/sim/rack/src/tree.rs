@@ -1,4 +1,4 @@
-//! Tree of a scenario as written: values in tables, each with its place, before keys are interpreted.
+//! Tree of a scenario as written: values in tables, each with its place. Keys are not interpreted yet.
 
 use std::collections::BTreeMap;
 
@@ -30,12 +30,12 @@ pub(crate) struct Entry {
     pub node: Node,
 }
 
-/// Keys that select the kind of their table. A table of another kind replaces the one below it, so that
-/// `fabric.protocol = "dctcp"` drops the parameters of `edm`.
+/// Keys that select the kind of their table. If an upper table selects another kind, it replaces the lower table
+/// instead of being merged with it. For example, `fabric.protocol = "dctcp"` drops the parameters of `edm`.
 const TELLING: [&str; 5] = ["kind", "protocol", "cdf", "cdf_file", "pareto"];
 
 impl Node {
-    /// Returns the table, if the node is one.
+    /// Returns the table, if the node holds one.
     pub(crate) fn table(&self) -> Option<&Table> {
         match &self.value {
             Value::Table(table) => Some(table),
@@ -48,14 +48,14 @@ impl Node {
         self.table()?.get(key).map(|entry| &entry.node)
     }
 
-    /// Returns the value at a dotted path, if it is written.
+    /// Returns the value at a dotted path, if the scenario has one.
     pub(crate) fn at(&self, path: &str) -> Option<&Node> {
         path.split('.').try_fold(self, Node::get)
     }
 
-    /// Returns the place of the value at a dotted path, or else of the nearest table or list around it. Entries of
-    /// lists have their number, from 0, as key. Returns `None` if not even the first key of the path is written,
-    /// because then no line of the scenario is at fault.
+    /// Returns the place of the value at a dotted path. If that value is missing, it returns the place of the nearest
+    /// table or list around it. Elements of a list have their number, counted from 0, as key. Returns `None` if even
+    /// the first key of the path is missing, because then no line of the scenario is the cause.
     pub(crate) fn nearest_place(&self, path: &str) -> Option<Place> {
         let mut node = self;
         for (level, key) in path.split('.').enumerate() {
@@ -72,7 +72,7 @@ impl Node {
         Some(node.place)
     }
 
-    /// Returns this table without one of its keys.
+    /// Returns a copy of this table without one of its keys.
     pub(crate) fn without(&self, key: &str) -> Node {
         let mut node = self.clone();
         if let Value::Table(table) = &mut node.value {
@@ -81,7 +81,7 @@ impl Node {
         node
     }
 
-    /// Removes the entry at a path of keys. Returns `false` if there is none.
+    /// Removes the entry at a path of keys. Returns whether there was one.
     pub(crate) fn remove(&mut self, keys: &[String]) -> bool {
         let Value::Table(table) = &mut self.value else { return false };
         match keys {
@@ -91,7 +91,7 @@ impl Node {
         }
     }
 
-    /// Describes the value in the words of an error message.
+    /// Describes the value as error messages do.
     pub(crate) fn describe(&self) -> String {
         match &self.value {
             Value::Text(text) => format!("`{}`", text.escape_debug()),
@@ -105,7 +105,8 @@ impl Node {
     }
 }
 
-/// Returns `over` laid over `base`: tables merge key by key and stay where they were, other values are replaced.
+/// Returns `over` laid over `base`. Tables are merged key by key and keep the place of `base`; other values are
+/// replaced.
 pub(crate) fn overlay(base: Node, over: Node) -> Node {
     match (base.value, over.value) {
         (Value::Table(below), Value::Table(above)) if !is_another(&below, &above) => {
@@ -126,7 +127,7 @@ fn merge(mut below: Table, above: Table) -> Table {
     below
 }
 
-/// Returns whether both tables select their kind, and select different ones.
+/// Returns whether both tables select their kind and the two kinds differ.
 fn is_another(below: &Table, above: &Table) -> bool {
     let told = |table: &Table| TELLING.map(|key| table.get(key).map(|entry| entry.node.value.clone()));
     let (below, above) = (told(below), told(above));

@@ -1,4 +1,4 @@
-//! A fabric and its parameters as one value, whatever the fabric.
+//! A fabric and its parameters as one value. Its type does not depend on the fabric.
 
 use crate::contract::{AssumedBuffer, Parts, Registered};
 use crate::job::{Finished, Job};
@@ -27,22 +27,22 @@ impl FabricConfig {
         self.0.protocol()
     }
 
-    /// Returns the parameters, if they are those of this fabric.
+    /// Returns the parameters; `None` if they belong to another fabric.
     pub fn params<F: Registered>(&self) -> Option<&F::Params> {
         self.0.params().downcast_ref()
     }
 
-    /// Returns the format of the packets in captures.
+    /// Returns the format that captures use for the packets of this fabric.
     pub fn wire(&self) -> WireFormat {
         self.0.wire()
     }
 
-    /// Returns the reason for rates that leave links idle, and what to change.
+    /// Returns why the rates of senders may leave links idle, and which parameter to change; `None` if they cannot.
     pub(crate) fn against_pacing(&self) -> Option<&'static str> {
         self.0.against_pacing()
     }
 
-    /// Returns the buffer of a port that the protocol counts on.
+    /// Returns the buffer per port that the protocol expects; `None` if it works with any buffer.
     pub(crate) fn assumed_buffer(&self, site: &Site) -> Option<AssumedBuffer> {
         self.0.assumed_buffer(site)
     }
@@ -60,8 +60,8 @@ impl FabricConfig {
     }
 }
 
-/// Configuration of some fabric. The loops of a fabric are compiled here, once without an observer and once with one,
-/// and not once per caller.
+/// Configuration of a fabric, behind a trait object. The event loops of a fabric are compiled in its implementation,
+/// once without an observer and once with one, instead of once per caller.
 trait Carrier: Debug + Send + Sync {
     fn protocol(&self) -> Protocol;
     fn params(&self) -> &dyn Any;

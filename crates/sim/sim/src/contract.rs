@@ -1,4 +1,5 @@
-//! The contract of a fabric that scenarios can name: its profile and its cost, its parameters, and how it is built.
+//! The contract of a fabric that scenarios can name: its profile, its memory cost, its parameters, and its
+//! construction.
 
 use crate::cost::Cost;
 use crate::job::{Finished, Job};
@@ -17,14 +18,14 @@ use unrack_units::Bytes;
 
 /// A fabric that scenarios can name.
 pub trait Registered: Fabric + Sized + 'static {
-    /// Name, networks and limits.
+    /// Name of the protocol, the networks on which it runs, and its limits.
     const PROTOCOL: Protocol;
-    /// Memory that a run takes.
+    /// Memory that a run of the protocol needs.
     const COST: Cost;
-    /// Format of its packets in captures.
+    /// Format that captures use for the packets of the protocol.
     const WIRE: WireFormat = WireFormat::Plain { fabric: Self::PROTOCOL.name() };
-    /// Parameters beside `fabric.protocol`. Their documentation is the help of `unrack scenario explain`, and
-    /// `#[serde(default, deny_unknown_fields)]` gives the defaults.
+    /// Parameters: the keys of `fabric` other than `protocol`. Their documentation is the help text of `unrack scenario
+    /// explain`, and `#[serde(default, deny_unknown_fields)]` supplies the defaults.
     type Params: Default + Clone + Debug + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static;
 
     /// Creates the fabric on a network.
@@ -33,8 +34,8 @@ pub trait Registered: Fabric + Sized + 'static {
     /// If a parameter is out of range or does not fit the network.
     fn build(site: &Site, params: &Self::Params) -> Result<Self, SetupError>;
 
-    /// Runs the fabric on several threads: a fabric whose profile says that it splits passes this on to
-    /// [`Parts::run`]. Others are refused before.
+    /// Runs the fabric on several threads. A fabric whose profile says that it splits implements this by a call of
+    /// [`Parts::run`]. It is never called for other fabrics, because their split runs are rejected earlier.
     ///
     /// # Errors
     /// If the run cannot be split.
@@ -42,45 +43,46 @@ pub trait Registered: Fabric + Sized + 'static {
         unreachable!("`{}` does not split, or does not say how", Self::PROTOCOL.name())
     }
 
-    /// Returns the buffer of a port that the protocol's paper counts on, and why; `None` if it copes with any.
+    /// Returns the buffer per port that the paper of the protocol expects, and the reason; `None` if any buffer is
+    /// sufficient.
     fn assumed_buffer(_site: &Site, _params: &Self::Params) -> Option<AssumedBuffer> {
         None
     }
 
-    /// Returns the reason for rates that leave links idle, and what to change; `None` if there is no such reason.
+    /// Returns why the rates of senders may leave links idle, and which parameter to change; `None` if they cannot.
     fn against_pacing(_params: &Self::Params) -> Option<&'static str> {
         None
     }
 }
 
-/// Buffer of a port below which a protocol's losses are not those of its paper.
+/// Buffer per port below which the losses of a protocol differ from those in its paper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AssumedBuffer {
     pub bytes: Bytes,
-    /// What the buffer holds, with the section of the paper.
+    /// Contents of the buffer, with the section of the paper that describes them.
     pub holds: &'static str,
-    /// True if a scenario without a buffer gets this one. Not between switches: there the default is the same for all
-    /// protocols, so that they are compared on the same network.
+    /// Whether a scenario that sets no buffer gets this one. It is false for protocols of switched networks: there, all
+    /// protocols have the same default, so that comparisons use the same network.
     pub is_default: bool,
 }
 
-/// Parameters of a fabric that has none.
+/// Parameters of a fabric that has no parameters.
 #[derive(Debug, Clone, Copy, Default, serde::Serialize, serde::Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NoParams {}
 
-/// A run to be made on several threads.
+/// A run that is to be split over several threads.
 pub struct Parts<'a> {
     pub(crate) job: Job<'a>,
-    /// Part of each switch.
+    /// Part to which each switch belongs.
     pub(crate) part_of: Arc<[u32]>,
 }
 
 impl Parts<'_> {
-    /// Runs the parts, with the same results as on one thread.
+    /// Runs the parts. The results equal those of a run on one thread.
     ///
     /// # Errors
-    /// If a parameter does not fit, or the network or the work cannot be split.
+    /// If a parameter is invalid, or if the network or the work cannot be split.
     pub fn run<F: Registered + Split>(self, params: &F::Params) -> Result<Finished, SetupError> {
         let site = self.job.site();
         self.job.run_parts(|| F::build(&site, params), F::PROTOCOL, &self.part_of)

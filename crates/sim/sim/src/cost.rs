@@ -1,30 +1,30 @@
-//! Memory that a protocol takes, from which the memory of a run is estimated: see [`memory`](crate::memory).
+//! Memory that a protocol needs. The memory of a run is estimated from it: see [`memory`](crate::memory).
 
-/// Bytes that a protocol keeps.
+/// Bytes that a protocol keeps for each kind of object.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
-    /// Bytes of a node, besides those that every run takes for it.
+    /// Bytes per node, in addition to those that every run needs for a node.
     pub node: f64,
-    /// Bytes of a switch port, or of a link without switches.
+    /// Bytes per switch port or, in a network without switches, per link.
     pub port: f64,
-    /// Bytes of a pair of nodes.
+    /// Bytes per pair of nodes.
     pub pair: f64,
-    /// Bytes of a message under way, at all places that know of it.
+    /// Bytes per message in flight, in all devices that keep state for it.
     pub open: f64,
-    /// Bytes of a packet of a message under way: a bit in each set of them.
+    /// Bytes per packet of a message in flight: a bit in each set of packets that the protocol keeps.
     pub segment: f64,
-    /// Bytes of a packet that is on its way, and of its event.
+    /// Bytes per packet in flight, including its event.
     pub packet: f64,
-    /// Bytes on the wire that a packet brings along, there and back.
+    /// Bytes that each packet adds on the wire in both directions: its headers and its answer.
     pub overhead: f64,
-    /// Bytes of a message under way at each node.
+    /// Bytes per message in flight at each node.
     pub open_at_node: f64,
     /// Bytes of the broadcasts of a message that cross each link of a tree over all nodes.
     pub broadcast: f64,
 }
 
 impl Cost {
-    /// Cost of a protocol that keeps nothing.
+    /// Cost of a protocol that keeps no state.
     pub const NONE: Cost = Cost {
         node: 0.0,
         port: 0.0,
@@ -36,11 +36,11 @@ impl Cost {
         open_at_node: 0.0,
         broadcast: 0.0,
     };
-    /// Bytes of a packet in one set of them.
+    /// Bytes per packet in one set of packets.
     pub const BIT: f64 = 1.0 / 8.0;
-    /// Overhead of a packet in Ethernet: bytes of a frame without its payload, plus those of a frame that answers it.
+    /// Overhead of a packet on Ethernet: the bytes of its frame without payload, plus those of a frame that answers it.
     pub const ETHERNET: f64 = 78.0 + 84.0;
 }
 
-/// Bytes of a packet on its way, and of its event, in networks of queues.
+/// Bytes per packet in flight, including its event, in networks of queues.
 pub(crate) const PACKET: f64 = 100.0;

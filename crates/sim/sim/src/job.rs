@@ -1,4 +1,4 @@
-//! A run of one fabric: messages from some work, on a network, to results.
+//! A run of one fabric: it simulates the messages of some work on a network, and returns the results.
 
 use crate::site::{Ethernet, Site};
 use crate::summary::{Excluded, JobSummary, Labels, Program, Summary};
@@ -14,20 +14,20 @@ use unrack_rack::{Protocol, Replay};
 use unrack_units::{Bytes, Time};
 use unrack_workload::size;
 
-/// A run to be made, all but the fabric.
+/// Everything that a run needs, except the fabric.
 pub(crate) struct Job<'a> {
     pub network: &'a Network,
     pub ethernet: &'a Ethernet,
     pub seed: u64,
-    /// Time at which the run ends even if messages are unfinished.
+    /// Time at which the run ends, even if messages are unfinished.
     pub time_limit: Time,
     pub work: &'a Work,
-    /// Called while the run goes on, and at its end.
+    /// Progress hook. It is called during the run and at its end.
     pub progress: &'a mut dyn FnMut(Progress),
 }
 
 impl<'a> Job<'a> {
-    /// Returns the surroundings in which the fabric is built.
+    /// Returns the surroundings for which the fabric is built.
     pub(crate) fn site(&self) -> Site<'a> {
         Site {
             network: self.network,
@@ -37,7 +37,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Runs on this thread.
+    /// Runs the job on this thread.
     pub(crate) fn run_on(
         self,
         fabric: impl Fabric,
@@ -61,7 +61,7 @@ impl<'a> Job<'a> {
         Ok(Finished { run, fabric: protocol.name(), nodes, seed, program, jobs })
     }
 
-    /// Runs on several threads; `part_of` is the part of each switch.
+    /// Runs the job on several threads. `part_of` is the part of each switch.
     pub(crate) fn run_parts<F: Split>(
         self,
         make: impl Fn() -> Result<F, SetupError>,
@@ -87,7 +87,7 @@ impl<'a> Job<'a> {
         Ok(Finished { run, fabric: protocol.name(), nodes, seed, program: None, jobs: BTreeMap::new() })
     }
 
-    /// Checks that the fabric carries the largest messages of the work.
+    /// Checks that the fabric can carry the largest messages of the work.
     fn check_sizes(&self, fabric: &impl Fabric, protocol: Protocol) -> Result<(), SetupError> {
         let most = Bytes::new(size::MAX_BYTES);
         let (limit, why) = match fabric.largest().filter(|largest| largest.bytes < most) {
@@ -105,7 +105,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Returns an error if simulated time ended before the run did.
+/// Returns an error if the run reached the end of simulated time.
 fn check_time(run: &Run, work: &Work) -> Result<(), SetupError> {
     let key = match work {
         Work::Synthetic(_) => "workload.load",
@@ -118,20 +118,20 @@ fn check_time(run: &Run, work: &Work) -> Result<(), SetupError> {
     }
 }
 
-/// Results of a run that has ended.
+/// Results of a finished run.
 pub struct Finished {
     pub run: Run,
     pub fabric: &'static str,
     pub nodes: u32,
     pub seed: u64,
-    /// Results of a closed-loop replay for the program. `None` for other work, or if it did not come to its end.
+    /// Results of a closed-loop replay, for the program. `None` for other work, or if the replay did not finish.
     pub program: Option<Program>,
-    /// Results of each job, by name, if there are jobs.
+    /// Results of each job, by the name of the job; empty if there are no jobs.
     pub jobs: BTreeMap<String, JobSummary>,
 }
 
 impl Finished {
-    /// Returns the figures of the run.
+    /// Returns the figures of the run. Messages that `excluded` selects do not count.
     pub fn summary(&self, excluded: Excluded) -> Summary {
         let Finished { fabric, nodes, seed, .. } = *self;
         let labels = Labels { fabric, nodes, seed, excluded };

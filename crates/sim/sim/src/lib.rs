@@ -1,23 +1,24 @@
-//! The simulator: fabrics, their registry, runs of scenarios, results.
+//! The simulator: fabrics, their registry, runs of scenarios, and results.
 //!
-//! [`scenario`] runs a checked scenario file; [`setup`] runs a fabric and a workload built in Rust. To see how a fabric
-//! works, begin with [`fabric`] and its leaf `ideal`.
+//! [`scenario`] runs a checked scenario file; [`setup`] runs a fabric and a workload that are built in Rust. To learn
+//! how a fabric works, begin with [`fabric`] and its submodule `ideal`.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`site`], [`cost`] | the network under a fabric, and the memory that a fabric takes |
-//! | [`contract`] | what a fabric that scenarios can name implements |
-//! | [`fabric`] | one leaf per fabric |
+//! | [`site`], [`cost`] | the network under a fabric, and the memory that a fabric needs |
+//! | [`contract`] | the trait of a fabric that scenarios can name |
+//! | [`fabric`] | one submodule per fabric |
 //! | [`registry`] | the only list of fabrics that scenarios can name |
-//! | [`scenario`] | a run of a checked scenario file |
+//! | [`scenario`] | conversion of a checked scenario file to a run |
 //! | [`setup`] | a run of any fabric and any workload, without a file |
-//! | [`observe`] | views of a run: links over time, packets, where a message spent its time |
-//! | [`memory`] | estimate of the memory that a scenario takes |
+//! | [`observe`] | views of a run: links over time, packets, and where a message spent its time |
+//! | [`memory`] | estimate of the memory that a scenario needs |
 //! | [`summary`] | statistics of a run |
-//! | [`mod@warnings`] | causes other than the fabric that decide the statistics |
+//! | [`mod@warnings`] | warnings that causes other than the fabric determine the statistics |
 //!
-//! The event loop, links, switches and topologies are [`unrack_engine`], the insides of hosts [`unrack_hosts`]; both are
-//! reached from here too, so that a crate with a fabric of its own needs this one only.
+//! The event loop, links, switches and topologies are in [`unrack_engine`], and the insides of hosts in
+//! [`unrack_hosts`]. This crate exports the engine too, so that a crate that defines a fabric depends only on this
+//! crate.
 //!
 //! Time is whole picoseconds. A run depends only on its inputs: the same scenario and seed give the same bytes.
 #![forbid(unsafe_code)]

@@ -1,8 +1,9 @@
-//! The registry of fabrics: from one line here, or one call of [`register`], everything else derives: parameters and
-//! their help, what a scenario may combine, refusals, the memory that a run takes, the format of captures.
+//! The registry of fabrics. A fabric needs only one line here, or one call of [`register`]. Everything else is derived
+//! from it: parameters and their help, the combinations that a scenario may use and their error messages, the memory
+//! that a run needs, and the format of captures.
 //!
-//! A crate outside of this workspace registers its own fabric before the command line is read; see
-//! `docs/extending.md` and `examples/own-transport`.
+//! A crate outside this workspace registers its fabric before the command line is read; see `docs/extending.md` and
+//! `examples/own-transport`.
 
 use crate::config::FabricConfig;
 use crate::contract::Registered;
@@ -27,7 +28,7 @@ use unrack_rack::{
     scenario_schema,
 };
 
-/// Fabrics of this crate, in the order in which they are listed.
+/// Fabrics of this crate, in the order in which they are listed to users.
 static FABRICS: [Entry; 15] = [
     Entry::new::<Ideal>(),
     Entry::new::<Edm>(),
@@ -82,10 +83,10 @@ fn entries() -> Vec<Entry> {
     FABRICS.iter().chain(others.iter()).copied().collect()
 }
 
-/// Adds a fabric to those that scenarios can name. To be called before a scenario is read.
+/// Adds a fabric to those that scenarios can name. It must be called before a scenario is read.
 ///
 /// # Panics
-/// If there is a fabric of this name.
+/// If a fabric with this name is already registered.
 pub fn register<F: Registered>() {
     let name = F::PROTOCOL.name();
     assert!(
@@ -95,10 +96,10 @@ pub fn register<F: Registered>() {
     OTHERS.lock().unwrap_or_else(PoisonError::into_inner).push(Entry::new::<F>());
 }
 
-/// Adds a kind of topology to those that scenarios can name. To be called before a scenario is read.
+/// Adds a kind of topology to those that scenarios can name. It must be called before a scenario is read.
 ///
 /// # Panics
-/// If there is a kind of this name.
+/// If a kind with this name is already registered.
 pub fn register_topology<T: Connects>() {
     let name = T::NAME;
     assert!(
@@ -108,14 +109,14 @@ pub fn register_topology<T: Connects>() {
     TOPOLOGIES.lock().unwrap_or_else(PoisonError::into_inner).push(TopologyKind::new::<T>());
 }
 
-/// Returns all that a scenario can name.
+/// Returns the protocols and topologies that a scenario can name.
 pub fn known() -> Known {
     let protocols = entries().iter().map(|entry| entry.protocol).collect();
     let topologies = TOPOLOGIES.lock().unwrap_or_else(PoisonError::into_inner).clone();
     Known { protocols, topologies }
 }
 
-/// Returns the JSON Schema of scenarios: of all that one can name.
+/// Returns the JSON Schema of scenarios, with all protocols and topologies that a scenario can name.
 pub fn schema() -> Value {
     let entries = entries();
     let params =
@@ -123,21 +124,21 @@ pub fn schema() -> Value {
     scenario_schema(&known(), |protocol| params(protocol).unwrap_or_default())
 }
 
-/// Checks a scenario against all that it can name.
+/// Checks a scenario against the protocols and topologies that it can name.
 ///
 /// # Errors
-/// All problems of the scenario.
+/// Returns all problems of the scenario.
 pub fn check(scenario: Scenario) -> Result<ValidScenario, ScenarioError> {
     scenario.check(&known())
 }
 
-/// Returns the memory that a run with this protocol takes; nothing for one that is not registered.
+/// Returns the memory that a run with this protocol needs; [`Cost::NONE`] for a protocol that is not registered.
 pub(crate) fn cost(protocol: Protocol) -> Cost {
     Entry::find(protocol).map_or(Cost::NONE, |entry| entry.cost)
 }
 
 impl FabricConfig {
-    /// Returns a protocol with its default parameters, those of its paper.
+    /// Returns a protocol with its default parameters, which are those of its paper.
     ///
     /// # Panics
     /// If the protocol is not registered.
@@ -146,10 +147,10 @@ impl FabricConfig {
         (entry.with_defaults)()
     }
 
-    /// Reads the parameters that a scenario gives its protocol.
+    /// Reads the parameters that a scenario sets for its protocol.
     ///
     /// # Errors
-    /// If they are wrong, or the protocol is not registered.
+    /// If the parameters are invalid, or the protocol is not registered.
     pub(crate) fn from_scenario(scenario: &mut ValidScenario) -> Result<FabricConfig, ScenarioError> {
         match Entry::find(scenario.protocol) {
             Some(entry) => (entry.read)(scenario),

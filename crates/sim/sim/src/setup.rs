@@ -1,6 +1,6 @@
-//! A run from plain parts: any fabric, on any network that suits it, with any work.
+//! A run from separate parts: any fabric, on any network that suits the fabric, with any work.
 //!
-//! The engine is generic; here, in one place, the choice of fabric and work selects one of its compiled loops.
+//! The engine is generic. The choice of fabric and work selects one of its compiled loops, and this happens only here.
 
 use crate::config::FabricConfig;
 use crate::contract::{AssumedBuffer, Parts};
@@ -24,25 +24,24 @@ pub struct Setup {
     pub ethernet: Ethernet,
     pub fabric: FabricConfig,
     pub seed: u64,
-    /// Time at which the run ends even if messages are unfinished. Default: never.
+    /// Time at which the run ends, even if messages are unfinished. Default: never.
     pub time_limit: Time,
 }
 
 impl Setup {
-    /// Runs `work`, and calls `progress` some 20 times a second, and at the end.
+    /// Runs `work`. Calls `progress` about 20 times a second, and at the end.
     ///
     /// # Errors
-    /// If a parameter of the fabric, the network or the work does not fit, or simulated time ends before the run
-    /// does.
+    /// If a parameter of the fabric, the network or the work is invalid, or if simulated time ends before the run does.
     pub fn run(&self, work: &Work, mut progress: impl FnMut(Progress)) -> Result<Finished, SetupError> {
         self.check()?;
         self.fabric.run(self.job(work, &mut progress))
     }
 
-    /// Runs `work` with an observer, in about twice the time.
+    /// Runs `work` with an observer, which takes about twice the time.
     ///
     /// # Errors
-    /// As [`Setup::run`].
+    /// The same errors as [`Setup::run`].
     pub fn watched(
         &self,
         work: &Work,
@@ -64,7 +63,7 @@ impl Setup {
         self.check_topology()
     }
 
-    /// Checks that the fabric can use several links of a node, and the insides of hosts, if there are any.
+    /// Checks that the fabric supports several links per node and the inside of hosts, if the network has them.
     pub(crate) fn check_links(&self) -> Result<(), SetupError> {
         let profile = self.fabric.protocol().profile();
         let topology = &self.network.topology;
@@ -91,7 +90,7 @@ impl Setup {
         Ok(())
     }
 
-    /// Returns the buffer of a port that the protocol counts on, if it counts on one.
+    /// Returns the buffer per port that the protocol expects; `None` if any buffer is sufficient.
     pub(crate) fn assumed_buffer(&self) -> Option<AssumedBuffer> {
         let (network, ethernet) = (&self.network, &self.ethernet);
         self.fabric.assumed_buffer(&Site { network, ethernet, seed: self.seed, heavy_tailed: false })
@@ -100,7 +99,8 @@ impl Setup {
     /// Runs `work` on several threads, with the same results as [`Setup::run`].
     ///
     /// # Errors
-    /// If the fabric, the network or the work cannot be split like this, or as [`Setup::run`].
+    /// If the fabric, the network or the work cannot be split over this number of threads; also the errors of
+    /// [`Setup::run`].
     pub fn split(
         &self,
         work: &Work,
@@ -130,7 +130,7 @@ impl Setup {
         self.fabric.split(Parts { job: self.job(work, &mut progress), part_of })
     }
 
-    /// Returns the messages that `work` submits, each with its time; `None` if some wait for others.
+    /// Returns the messages that `work` submits, each with its time; `None` if some messages wait for others.
     ///
     /// # Errors
     /// If a parameter of the work does not fit the network.
@@ -138,7 +138,7 @@ impl Setup {
         Asker::calls(work, &self.network, self.seed)
     }
 
-    /// Returns the approximate time from the first to the last submission; zero if only the run tells.
+    /// Returns the approximate time from the first to the last submission; zero if it is known only after the run.
     ///
     /// # Errors
     /// If a parameter of the work does not fit the network.

@@ -1,43 +1,45 @@
-//! The network that a fabric is built on, as far as it is more than topology and links.
+//! The network for which a fabric is built, with properties other than its topology and links.
 
 use unrack_engine::network::Network;
 use unrack_units::Bytes;
 
-/// Surroundings of a fabric that is being built.
+/// Surroundings for which a fabric is built.
 #[derive(Debug, Clone, Copy)]
 pub struct Site<'a> {
     pub network: &'a Network,
     pub ethernet: &'a Ethernet,
     pub seed: u64,
-    /// Whether the tail of the message sizes is above an exponential's.
+    /// Whether the tail of the distribution of message sizes is heavier than that of an exponential distribution.
     pub heavy_tailed: bool,
 }
 
-/// Parameters of the network besides its topology.
+/// Parameters of a packet network, other than its topology.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ethernet {
-    /// Largest packet, IP header included.
+    /// Largest packet, including its IP header.
     pub mtu: Bytes,
-    /// Packets have the headers of Ethernet, IP and a transport; if not, payload only.
+    /// Whether packets have the headers of Ethernet, IP and a transport protocol. Otherwise they consist of payload
+    /// only.
     pub headers: bool,
-    /// Buffers of switches. Packets that do not fit are dropped.
+    /// Buffers of switches. A switch drops packets that do not fit.
     pub buffer: SwitchBuffer,
-    /// Switches forward a packet while it arrives; if not, when it has arrived completely.
+    /// Whether switches forward a packet while it is still arriving. Otherwise they wait until it has arrived
+    /// completely.
     pub cut_through: bool,
 }
 
 /// Buffers of switches.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SwitchBuffer {
-    /// Buffer of each port.
+    /// Each port has a buffer of this size.
     Private(Bytes),
-    /// Buffer of each switch, shared by its ports.
+    /// Each switch has a buffer of this size, which its ports share.
     Shared { size: Bytes, alpha: f64 },
 }
 
 impl SwitchBuffer {
-    /// Returns the most that a port may hold. In a shared buffer, a queue that is alone ends at alpha / (1 + alpha)
-    /// of it.
+    /// Returns the maximum number of bytes that a port may hold. In a shared buffer, a single queue stops growing at
+    /// alpha / (1 + alpha) of the buffer.
     pub fn of_port(self) -> Bytes {
         match self {
             SwitchBuffer::Private(size) => size,

@@ -9,25 +9,25 @@ use unrack_units::Warning;
 use unrack_workload::jobs::JobOutcome;
 use unrack_workload::{CapturedReplay, Kind, Message, RunningJobs};
 
-/// Messages that do not count: the first and last of a run are not under its full load.
+/// Messages that do not count. The first and last messages of a run are excluded because they do not see its full load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Excluded {
-    /// Number of the first submitted messages that do not count.
+    /// Number of messages that do not count at the beginning, in order of submission.
     pub warm_up: u64,
-    /// Number of the last submitted messages that do not count.
+    /// Number of messages that do not count at the end, in order of submission.
     pub cool_down: u64,
 }
 
 impl Excluded {
-    /// Returns the indices of the messages that count, of `all` messages.
+    /// Returns the indices of the messages that count, if the run has `all` messages.
     pub fn rows(&self, all: usize) -> std::ops::Range<usize> {
         let from = all.min(self.warm_up as usize);
         from..from.max(all.saturating_sub(self.cool_down as usize))
     }
 }
 
-/// A run in figures. Figures of messages are over the messages that count and finished. All depend on the scenario
-/// alone: the time that the run took on the machine is not among them.
+/// Figures of a run. Figures of messages cover the messages that count and finished. All figures depend only on the
+/// scenario; therefore the time that the run took on the machine is not included.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     pub fabric: String,
@@ -35,33 +35,34 @@ pub struct Summary {
     /// Number of all submitted messages.
     pub messages: u64,
     pub completed: u64,
-    /// Number of packets lost on the way (most protocols send them again).
+    /// Number of packets that were lost on the way. Most protocols retransmit them.
     pub dropped: u64,
-    /// Number of packets trimmed to their header on the way, as `ndp` reports congestion.
+    /// Number of packets that switches trimmed to their header, as `ndp` does to signal congestion.
     #[serde(default)]
     pub trimmed: u64,
-    /// Messages that did not finish, with the reason; `None` if all did.
+    /// Messages that did not finish, and the reason; `None` if all messages finished.
     pub unfinished: Option<Unfinished>,
     pub excluded: Excluded,
-    /// Further causes of the figures besides the fabric: see [`warnings`](crate::warnings()). Empty if not computed.
+    /// Causes of the figures other than the fabric: see [`warnings`](crate::warnings()). Empty if not computed.
     pub warnings: Vec<Warning>,
-    /// Completion time over that of the same message alone on the same fabric.
+    /// Completion time of each message, divided by that of the same message alone on the same fabric.
     pub slowdown: Stats,
     pub completion_ns: Stats,
     pub by_kind: BTreeMap<String, KindSummary>,
-    /// Payload of the messages, requests included, over the time from the first submission to the last completion.
+    /// Payload of the messages, including requests, divided by the time from the first submission to the last
+    /// completion.
     pub throughput_gbps: f64,
-    /// Rate of traffic besides messages, if there is any: payload that arrived, over the time of the run.
+    /// Rate of background traffic, if there is any: payload that arrived, divided by the duration of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background_gbps: Option<f64>,
-    /// Bytes found waiting ahead by each data packet at each switch port.
+    /// Bytes that each data packet found waiting ahead of it at each switch port.
     pub queue_bytes: QueueStats,
-    /// Figures from inside hosts, if anything takes time there.
+    /// Figures from inside hosts; `None` if hosts take no time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hosts: Option<HostSummary>,
-    /// Program that was replayed, if one was in closed loop.
+    /// Results for the program of a closed-loop replay; `None` for other work.
     pub program: Option<Program>,
-    /// Jobs by name, if any were run.
+    /// Results of jobs, by the name of the job; empty if there are no jobs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub jobs: BTreeMap<String, JobSummary>,
     pub sim_time_ns: f64,
@@ -77,7 +78,7 @@ pub struct Unfinished {
     pub why: String,
 }
 
-/// Statistics of a distribution. Percentiles are exact, by nearest rank; all are `None` (null) if `count` is 0.
+/// Statistics of a distribution. Percentiles are exact, by nearest rank. If `count` is 0, all others are `None` (null).
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Stats {
     pub count: u64,
@@ -108,13 +109,13 @@ pub struct QueueStats {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Program {
     pub replicas: u64,
-    /// Mean time of the replayed window, over the replicas.
+    /// Mean duration of the replayed window, over the replicas.
     pub run_time_ns: f64,
     pub run_time_max_ns: f64,
-    /// Time of the window with a network that takes no time.
+    /// Duration of the window on a network that takes no time.
     pub zero_latency_ns: f64,
-    /// Slowdown of the whole run: its time over the computing time of the program, if every transfer costs as much as
-    /// those of the window.
+    /// Slowdown of the whole run: its duration divided by the computing time of the program. This assumes that every
+    /// transfer of the run takes as long as those of the window.
     pub slowdown: f64,
     /// Number of transfers replayed per replica.
     pub rows: u64,
@@ -124,22 +125,22 @@ pub struct Program {
     pub window_until_ns: f64,
 }
 
-/// Results of a job.
+/// Results of one job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobSummary {
     /// Node of each rank.
     pub hosts: Vec<u32>,
     /// Time from start to end; `None` if the job did not end.
     pub completion_ns: Option<f64>,
-    /// Time in which a message of the job was under way.
+    /// Time during which a message of the job was in flight.
     pub communication_ns: f64,
-    /// Time in which no message was under way, because others had to be sent first.
+    /// Time during which no message of the job was in flight, because other jobs had to send first.
     pub waiting_ns: f64,
     /// Computing time of the rank that computed longest.
     pub compute_ns: f64,
     pub messages: u64,
     pub bytes: u64,
-    /// Times from each question to its answer, for a job that asks.
+    /// Time from each request to its answer; `None` if the job sends no requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_ns: Option<Stats>,
 }
@@ -168,23 +169,23 @@ impl JobSummary {
 /// Figures from inside hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct HostSummary {
-    /// Share of hits among the loads of 64 B that went to DRAM caches. `None` (null) without any.
+    /// Share of hits among the loads of 64 B from DRAM caches. `None` (null) if there were no such loads.
     pub cache_hit_rate: Option<f64>,
     pub interrupts: u64,
     pub doorbells: u64,
-    /// Packets lost for lack of room in a NIC.
+    /// Packets lost because the headroom of a NIC was full.
     pub lost_no_room: u64,
-    /// Packets lost for lack of a receive descriptor.
+    /// Packets lost because no receive descriptor was posted.
     pub lost_no_descriptor: u64,
-    /// Packets lost for lack of a buffer.
+    /// Packets lost because no buffer was free.
     pub lost_no_buffer: u64,
-    /// Share of the run in which the busiest core worked.
+    /// Share of the run during which the busiest core worked.
     pub busiest_core: f64,
-    /// Mean share of the run in which cores worked.
+    /// Share of the run during which a core worked, as the mean over all cores.
     pub mean_core: f64,
-    /// Bytes loaded and stored by programs and NICs without crossing the CXL port of a host.
+    /// Bytes that programs and NICs loaded and stored without crossing the CXL port of a host.
     pub local_bytes: u64,
-    /// Bytes loaded and stored by programs and NICs across the CXL port of a host.
+    /// Bytes that programs and NICs loaded and stored across the CXL port of a host.
     pub cxl_bytes: u64,
 }
 
@@ -206,7 +207,7 @@ impl HostSummary {
     }
 }
 
-/// Parts of a summary that a [`Run`] does not know.
+/// Parts of a summary that a [`Run`] does not contain.
 #[derive(Debug, Clone, Copy)]
 pub struct Labels<'a> {
     pub fabric: &'a str,
@@ -304,7 +305,7 @@ fn unfinished(run: &Run, completed: u64) -> Option<Unfinished> {
     (messages > 0).then(|| Unfinished { messages, why: run.ending.why_unfinished().into() })
 }
 
-/// Messages of a run that count.
+/// Messages of a run that count for its figures.
 struct Counted<'a> {
     run: &'a Run,
     rows: std::ops::Range<usize>,

@@ -1,9 +1,9 @@
-//! Time in which each link of a run carried bits.
+//! Time during which each link of a run carried bits.
 
 use super::observe::LinkId;
 use unrack_units::Time;
 
-/// Time in which each direction of each link carried bits, by link. Links that carried none may be missing.
+/// Time during which each direction of each link carried bits. A link without an entry carried none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BusyTimes {
     hosts: Vec<Time>,
@@ -11,7 +11,7 @@ pub struct BusyTimes {
 }
 
 impl BusyTimes {
-    /// Returns the time in which this direction of a link carried bits.
+    /// Returns the time during which this direction of a link carried bits.
     pub fn busy(&self, link: LinkId) -> Time {
         let (links, number) = match link {
             LinkId::Host(number) => (&self.hosts, number),
@@ -20,8 +20,7 @@ impl BusyTimes {
         links.get(number as usize).copied().unwrap_or(Time::ZERO)
     }
 
-    /// Returns the links that carried something: first those of nodes, then those of switch ports, each in order of
-    /// number.
+    /// Returns the links that carried bits: first those of nodes, then those of switch ports, each in order of number.
     pub fn iter(&self) -> impl Iterator<Item = (LinkId, Time)> + '_ {
         let hosts = (0..).zip(&self.hosts).map(|(number, time)| (LinkId::Host(number), *time));
         let ports = (0..).zip(&self.ports).map(|(number, time)| (LinkId::Port(number), *time));

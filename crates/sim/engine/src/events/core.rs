@@ -1,4 +1,4 @@
-//! Interface between a fabric and the engine: the time, timers, messages, and the counters to keep.
+//! Interface between a fabric and the engine: time, timers, messages, and counters.
 
 use super::busy::BusyTimes;
 use super::observe::{Hop, LinkId, ObservedPacket, Observer, Wait};
@@ -9,26 +9,27 @@ use std::sync::Arc;
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId};
 
-/// Totals of a run. Bytes are payload only, without what protocols add (headers, control blocks).
+/// Totals of a run. Bytes count payload only, without the headers and control blocks that protocols add.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Events that fabrics scheduled for themselves.
     pub events: u64,
-    /// Number of transmissions of one packet (or control block) over one link.
+    /// Transmissions of one packet (or control block) over one link.
     pub packet_hops: u64,
-    /// Payload that end nodes put on the network, retransmissions included.
+    /// Payload that end nodes sent into the network, retransmissions included.
     pub sent_bytes: u64,
-    /// Payload that reached its end node, duplicates included.
+    /// Payload that reached its destination node, duplicates included.
     pub arrived_bytes: u64,
-    /// Payload lost on the way, that of trimmed packets included. When nothing is in flight: sent = arrived + dropped.
+    /// Payload lost on the way, including the payload of trimmed packets. When no packet is in flight, sent = arrived +
+    /// dropped.
     pub dropped_bytes: u64,
     /// Packets lost on the way.
     pub dropped_packets: u64,
-    /// Packets that lost their payload on the way, and went on as a header.
+    /// Packets that a switch trimmed: their payload was lost, and their header was forwarded.
     pub trimmed_packets: u64,
-    /// Payload sent by traffic besides messages.
+    /// Payload sent by background traffic, which belongs to no message.
     pub background_sent_bytes: u64,
-    /// Payload received by traffic besides messages.
+    /// Payload received by background traffic, which belongs to no message.
     pub background_arrived_bytes: u64,
 }
 
@@ -67,11 +68,11 @@ impl Counters {
     }
 }
 
-/// The engine as a fabric sees it.
+/// The engine, as a fabric uses it.
 pub struct Core<E, O> {
     now: Time,
     queue: EventQueue<Event<E>>,
-    /// All messages by id. The parts of a split run share them, and none of them admits any.
+    /// All messages by id. The parts of a split run share this list, and no part adds to it.
     messages: Arc<Vec<Message>>,
     pub(super) outcomes: Vec<Outcome>,
     completions: Vec<MessageId>,
@@ -79,15 +80,16 @@ pub struct Core<E, O> {
     pub(super) finished: u64,
     pub(super) counters: Counters,
     queue_bytes: Histogram<u64>,
-    /// Calls of [`Core::queued`] with nothing ahead, which are most: not yet in `queue_bytes`.
+    /// Number of calls of [`Core::queued`] with an empty queue, the common case. They are added to `queue_bytes` only
+    /// when it is read.
     empty_queues: u64,
     pub(super) busy: BusyTimes,
-    /// Messages that were given up, and when; the other parts of a split run read it.
+    /// Messages that were given up, and the times. The engine of a split run passes them on to the other parts.
     pub(super) given_up: Vec<(Time, MessageId)>,
     observer: O,
 }
 
-/// Event in the queue: a wake-up of a source's actor, or an event of the fabric.
+/// Event in the queue: a wakeup of an actor of the source, or an event of the fabric.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Event<E> {
     Wake(u32),
@@ -100,22 +102,22 @@ impl<E: Tied, O: Observer> Core<E, O> {
         self.now
     }
 
-    /// Has [`Fabric::handle`](crate::Fabric::handle) called with `event` at `at`, which is not in
-    /// the past. Events of one instant are handled in order of [`Tied`].
+    /// Schedules a call of [`Fabric::handle`](crate::Fabric::handle) with `event` at `at`, which must not be in the
+    /// past. Events of one instant are handled in the order of [`Tied`].
     pub fn schedule(&mut self, at: Time, event: E) {
         debug_assert!(at >= self.now, "scheduled in the past: {at} < {}", self.now);
         self.queue.push(at, Event::Fabric(event));
     }
 
-    /// Returns the message of this id.
+    /// Returns the message with this id.
     pub fn message(&self, id: MessageId) -> &Message {
         &self.messages[id.index()]
     }
 
-    /// Completes the message now. Does nothing if it was given up.
+    /// Completes the message now. Does nothing if the message was given up.
     ///
     /// # Panics
-    /// If the message is already complete: a fabric completes a message once.
+    /// If the message is already complete, because a fabric completes a message once.
     pub fn complete(&mut self, id: MessageId) {
         let outcome = &mut self.outcomes[id.index()];
         if outcome.is_given_up() {
@@ -127,8 +129,8 @@ impl<E: Tied, O: Observer> Core<E, O> {
         self.observer.completed(id, &self.messages[id.index()], self.now);
     }
 
-    /// Counts a packet that occupies a link for `busy`, from a time that is decided now. Calls `hop` only if there is
-    /// an observer.
+    /// Counts a packet that occupies a link for the duration `busy`. Its transmission may start later, but its times
+    /// are decided now. Calls `hop` only if there is an observer.
     pub fn hop(&mut self, link: LinkId, busy: Time, hop: impl FnOnce() -> Hop) {
         self.counters.packet_hops += 1;
         self.busy.add(link, busy);
@@ -136,15 +138,15 @@ impl<E: Tied, O: Observer> Core<E, O> {
             self.observer.hop(&hop(), self.now);
         }
     }
-    /// Counts `busy` as time in which a link carries bits that belong to no single packet, or to no message.
+    /// Counts `busy` as time during which a link carries bits that belong to no single packet, or to no message.
     pub fn occupied(&mut self, link: LinkId, busy: Time) {
         self.busy.add(link, busy);
     }
-    /// Counts `hops` transmissions at once, for a fabric that has no packets to describe; see [`Core::hop`].
+    /// Counts `hops` transmissions at once, for a fabric that has no packets to describe. See [`Core::hop`].
     pub fn hops(&mut self, hops: u64) {
         self.counters.packet_hops += hops;
     }
-    /// Records that `wait` keeps message `id` from sending, from now on. Calls `wait` only if there is an observer.
+    /// Records that message `id` cannot send from now on, because of `wait`. Calls `wait` only if there is an observer.
     pub fn waits(&mut self, id: MessageId, wait: impl FnOnce() -> Wait) {
         if O::HOPS {
             self.observer.waits(id, wait(), self.now);
@@ -156,8 +158,8 @@ impl<E: Tied, O: Observer> Core<E, O> {
         outcome.completed().is_none() && !outcome.is_given_up()
     }
 
-    /// Gives up the message: its sender, or the node that waits for it, has stopped trying. Does nothing if it is
-    /// already complete or given up.
+    /// Gives up the message, because its sender or the node that waits for it has stopped trying. Does nothing if the
+    /// message is already complete or given up.
     pub fn give_up(&mut self, id: MessageId) {
         if self.outcomes[id.index()].give_up() {
             self.finished += 1;
@@ -165,19 +167,19 @@ impl<E: Tied, O: Observer> Core<E, O> {
         }
     }
 
-    /// Counts `bytes` of payload that an end node put on the network.
+    /// Counts `bytes` of payload that an end node sent into the network.
     pub fn sent(&mut self, bytes: u64) {
         self.counters.sent_bytes += bytes;
     }
-    /// Counts `bytes` of payload that reached their end node.
+    /// Counts `bytes` of payload that reached their destination node.
     pub fn arrived(&mut self, bytes: u64) {
         self.counters.arrived_bytes += bytes;
     }
-    /// Counts `bytes` sent by a node that belong to no message.
+    /// Counts `bytes` of background traffic that a node sent; they belong to no message.
     pub fn background_sent(&mut self, bytes: u64) {
         self.counters.background_sent_bytes += bytes;
     }
-    /// Counts `bytes` received by a node that belong to no message.
+    /// Counts `bytes` of background traffic that a node received; they belong to no message.
     pub fn background_arrived(&mut self, bytes: u64) {
         self.counters.background_arrived_bytes += bytes;
     }
@@ -190,8 +192,8 @@ impl<E: Tied, O: Observer> Core<E, O> {
         self.observer.dropped(id, bytes, self.now);
         self.lost(id, packet);
     }
-    /// Counts a packet of message `id` whose `bytes` of payload were removed: its header goes on. Calls `packet` only if
-    /// there is an observer.
+    /// Counts a packet of message `id` that a switch trimmed: its `bytes` of payload were removed, and its header was
+    /// forwarded. Calls `packet` only if there is an observer.
     pub fn trimmed(&mut self, id: MessageId, bytes: u64, packet: impl FnOnce() -> ObservedPacket) {
         self.counters.dropped_bytes += bytes;
         self.counters.trimmed_packets += 1;
@@ -199,7 +201,8 @@ impl<E: Tied, O: Observer> Core<E, O> {
         self.observer.dropped(id, bytes, self.now);
         self.lost(id, packet);
     }
-    /// Tells the observer that message `id`, too, needed a lost packet. [`Core::dropped`] has counted the packet.
+    /// Reports to the observer that message `id` also needed a lost packet. [`Core::dropped`] has already counted the
+    /// packet.
     pub fn lost(&mut self, id: MessageId, packet: impl FnOnce() -> ObservedPacket) {
         if O::HOPS {
             self.observer.lost(id, &packet(), self.now);
@@ -210,8 +213,8 @@ impl<E: Tied, O: Observer> Core<E, O> {
         self.outcomes[id.index()].retransmissions += 1;
         self.observer.retransmitted(id, self.now);
     }
-    /// Records that a packet found `bytes` waiting ahead of it at this switch port. To be called once per data packet
-    /// and switch port, also when nothing waits: `queue_bytes` averages over these calls.
+    /// Records that a packet found `bytes` waiting ahead of it at this switch port. The fabric must call this once per
+    /// data packet and switch port, even if no bytes wait, because `queue_bytes` averages over these calls.
     pub fn queued(&mut self, port: u32, bytes: u64) {
         match bytes {
             0 => self.empty_queues += 1,
@@ -226,7 +229,7 @@ impl<E: Tied, O: Observer> Core<E, O> {
         Core::with(Arc::default(), observer)
     }
 
-    /// Creates a core that knows all messages from the beginning.
+    /// Creates a core that knows all messages from the beginning, for a part of a split run.
     pub(super) fn with(messages: Arc<Vec<Message>>, observer: O) -> Self {
         Core {
             now: Time::ZERO,
@@ -255,7 +258,7 @@ impl<E: Tied, O: Observer> Core<E, O> {
         self.now = to;
     }
 
-    /// Schedules a wake-up of a source's actor, for the time at which its computation is done.
+    /// Schedules a wakeup of an actor of the source at `at`, for example at the end of its computation.
     pub fn wake_at(&mut self, at: Time, actor: u32) {
         assert!(at >= self.now, "a source asked to be woken in the past");
         self.queue.push(at, Event::Wake(actor));
@@ -269,17 +272,17 @@ impl<E: Tied, O: Observer> Core<E, O> {
         id
     }
 
-    /// Submits a message now that was known from the beginning.
+    /// Marks a message as submitted now. The message was known from the beginning.
     pub(super) fn submit(&mut self, id: MessageId) {
         self.outcomes[id.index()].submitted = self.now;
     }
 
-    /// Returns the next event before `end`; see [`EventQueue::pop_before`].
+    /// Removes and returns the next event if it is due before `end`. See [`EventQueue::pop_before`].
     pub(super) fn pop_before(&mut self, end: Time) -> Option<(Time, Event<E>)> {
         self.queue.pop_before(end)
     }
 
-    /// Returns a lower bound of the time of the next event; `None` if there is none.
+    /// Returns a lower bound of the time of the next event; `None` if there is no event.
     pub(super) fn earliest(&self) -> Option<Time> {
         self.queue.earliest()
     }
@@ -300,7 +303,7 @@ impl<E: Tied, O: Observer> Core<E, O> {
         next
     }
 
-    /// Discards completions that no source wants to know of.
+    /// Discards completions. In a split run, no source waits for them.
     pub(super) fn forget_completions(&mut self) {
         self.completions.clear();
     }
@@ -310,7 +313,7 @@ impl<E: Tied, O: Observer> Core<E, O> {
         self.finished == self.submitted()
     }
 
-    /// Returns the queues that packets found.
+    /// Returns the histogram of the queue lengths that packets found on arrival.
     pub(super) fn queue_bytes(&self) -> Histogram<u64> {
         let mut all = self.queue_bytes.clone();
         all.saturating_record_n(0, self.empty_queues);
@@ -336,7 +339,8 @@ impl<E: Tied, O: Observer> Core<E, O> {
     }
 }
 
-/// Largest queue length that is recorded, in bytes; longer ones count as this. No switch buffers a terabyte.
+/// Largest queue length that is recorded, in bytes. Longer queues are recorded as this length; no switch buffers a
+/// terabyte.
 const MAX_QUEUE_BYTES: u64 = 1 << 40;
-/// Significant digits of recorded queue lengths.
+/// Significant decimal digits of recorded queue lengths.
 const QUEUE_DIGITS: u8 = 3;

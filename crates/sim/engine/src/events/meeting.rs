@@ -2,17 +2,17 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// A barrier for threads that have a core each: a waiting thread spins, and yields the core now and then.
+/// A barrier for threads that each have a core. A waiting thread spins, and yields its core from time to time.
 pub(super) struct Meeting {
     threads: usize,
     here: AtomicUsize,
     /// Number of meetings held.
     held: AtomicUsize,
-    /// Set when a thread has panicked: there will be no other meeting.
+    /// Set when a thread has panicked, because no further meeting can complete.
     broken: AtomicBool,
 }
 
-/// Spins before a core is yielded to others.
+/// Number of spins before a waiting thread yields its core.
 const TURNS: u32 = 1 << 10;
 
 impl Meeting {
@@ -21,12 +21,13 @@ impl Meeting {
         Meeting { threads, here, held, broken: AtomicBool::new(false) }
     }
 
-    /// Returns a guard that each thread holds while it takes part: if it panics, so do the others.
+    /// Returns a guard that each thread holds while it takes part. If the thread panics, the guard makes the other
+    /// threads panic too.
     pub(super) fn attend(&self) -> Attending<'_> {
         Attending(self)
     }
 
-    /// Waits until all threads are here. Whatever a thread wrote before the meeting, all can read after it.
+    /// Waits until all threads have arrived. All threads can read after the meeting what any thread wrote before it.
     ///
     /// # Panics
     /// If another thread has panicked.

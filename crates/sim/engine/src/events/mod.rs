@@ -1,13 +1,15 @@
-//! The event engine: one loop, one queue, no allocation and no dispatch on the packet path.
+//! The event engine: one loop and one queue, without allocation or dynamic dispatch on the packet path.
 //!
-//! [`Sim`] joins a [`Source`] of messages, a [`Fabric`] that carries them, and an [`Observer`]. All three are type
-//! parameters, so that a run of one fabric is compiled as one loop.
+//! [`Sim`] joins a [`Source`] of messages, a [`Fabric`] that carries them, and an [`Observer`]. The three are type
+//! parameters, so that the compiler makes one loop for each combination.
 //!
-//! Measured gains (star of 144, `edm`, 64 B, load 0.8; processor time per message, one core): the calendar queue
-//! instead of a radix heap took 1.0 us to 0.8 us; events of 12 bytes, which carry an index into the messages rather
-//! than the messages, keep the queue in the second-level cache; bookings a constant ahead of their time save three of
-//! eight events (see the module `edm` of the fabrics). A finished message holds 64 bytes: 32 of request, 24 of
-//! outcome, 8 of ideal time.
+//! Measured gains (star of 144, `edm`, 64 B, load 0.8; processor time per message, one core):
+//! - A calendar queue instead of a radix heap reduced 1.0 us to 0.8 us.
+//! - Events of 12 bytes keep the queue in the second-level cache, because an event carries an index into the messages
+//!   instead of a message.
+//! - Bookings a constant time ahead save three of eight events (see the module `edm` of the fabrics).
+//!
+//! A finished message holds 64 bytes: 32 of request, 24 of outcome, 8 of unloaded time.
 
 mod busy;
 mod core;
@@ -28,12 +30,12 @@ use crate::run::{Ending, Outcome, Run};
 use unrack_units::Time;
 use unrack_workload::{Computing, Message, Outbox, Source};
 
-/// Progress of a run.
+/// Progress of a run, as passed to the progress hook.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
     pub finished: u64,
     pub submitted: u64,
-    /// Number of messages in all, if the source knows.
+    /// Number of messages that the run will have; `None` if the source does not know it.
     pub total: Option<u64>,
     pub events: u64,
     pub now: Time,
@@ -48,7 +50,7 @@ pub struct Sim<F: Fabric, S: Source, O: Observer = Unobserved> {
     time_limit: Time,
 }
 
-/// Events between two calls of the progress hook: some 20 calls a second.
+/// Number of events between two calls of the progress hook, which makes about 20 calls a second.
 const PROGRESS_EVERY: u64 = 1 << 16;
 
 impl<F: Fabric, S: Source> Sim<F, S> {
@@ -59,30 +61,30 @@ impl<F: Fabric, S: Source> Sim<F, S> {
 }
 
 impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
-    /// Creates a run of `source` on `fabric`, seen by `observer`.
+    /// Creates a run of `source` on `fabric` that reports to `observer`.
     pub fn observed(fabric: F, source: S, observer: O) -> Self {
         let core = Core::new(observer);
         Sim { core, fabric, source, pending: Pending::default(), time_limit: Time::MAX }
     }
 
-    /// Sets a time limit: the run ends at `limit` even if messages are unfinished.
+    /// Sets a time limit. The run ends at `limit` even if messages are unfinished.
     pub fn until(mut self, limit: Time) -> Self {
         self.time_limit = limit;
         self
     }
 
-    /// Runs until every message has finished, no event is left, or the time limit.
+    /// Runs until every message has finished, no event is left, or the time limit is reached.
     pub fn run(self) -> (Run, S, O) {
         self.run_with_progress(|_| {})
     }
 
-    /// Runs as [`Sim::run`] does, and calls `progress` some 20 times a second.
+    /// Runs like [`Sim::run`], and calls `progress` about 20 times a second.
     pub fn run_with_progress(mut self, mut progress: impl FnMut(Progress)) -> (Run, S, O) {
         self.source.start(&mut self.pending);
         self.settle();
         let lookahead = self.fabric.lookahead();
         let last = self.time_limit.min(BEFORE_END);
-        // Set when all messages have finished: whatever the queue still holds are timers that no longer matter.
+        // Set when all messages have finished. The queue may still hold timers, which no longer matter.
         let mut end = None;
         let mut handled = 0u64;
         let ending = loop {
@@ -116,7 +118,7 @@ impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
         progress(self.progress());
         let Sim { core, fabric, source, time_limit, .. } = self;
         let unloaded = |message: &Message, outcome: &Outcome| match time_limit {
-            // Nothing happened: this run checked whether there can be one.
+            // A run with a limit of zero only checks that the run can be set up; therefore it needs no unloaded times.
             Time::ZERO => Time::ZERO,
             _ => fabric.unloaded_beside(message, outcome),
         };
@@ -124,7 +126,8 @@ impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
         (Run { hosts: fabric.hosts(), ..run }, source, observer)
     }
 
-    /// Runs until no event is left, late timers included, and returns the fabric: what it still holds is a leak.
+    /// Runs until no event is left, late timers included. Returns the fabric, so that a test can check it for leaks:
+    /// any state that the fabric still holds is a leak.
     pub fn run_dry(mut self) -> (F, Run) {
         self.source.start(&mut self.pending);
         self.settle();
@@ -152,8 +155,8 @@ impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
         }
     }
 
-    /// Passes what the source asked for to the fabric, and completions to the source, until neither produces more at
-    /// this instant.
+    /// Passes the requests of the source to the fabric, and completions to the source, until neither of them produces
+    /// more at this instant.
     fn settle(&mut self) {
         loop {
             for (at, actor) in self.pending.wakes.drain(..) {
@@ -175,9 +178,9 @@ impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
     }
 }
 
-/// Returns the time at which a run ends whose messages have all finished at `now`. A split run checks for this once
-/// per window, each as long as the lookahead; a run that is not split does the same. Without a lookahead, it ends at
-/// once.
+/// Returns the time at which a run ends whose messages have all finished at `now`. A split run checks for its end once
+/// per window, and a window is as long as the lookahead. A run that is not split ends at the same time, so that its
+/// results are equal. Without a lookahead, the run ends at once.
 fn end_of_window(now: Time, lookahead: Time) -> Time {
     match lookahead {
         Time::ZERO => now,
@@ -185,7 +188,7 @@ fn end_of_window(now: Time, lookahead: Time) -> Time {
     }
 }
 
-/// Last picosecond at which anything happens.
+/// Last picosecond at which events are handled.
 const BEFORE_END: Time = Time::from_ps(Time::END.as_ps() - 1);
 
 /// Returns the ending of a run whose next event is beyond `limit`, or beyond the end of simulated time.
@@ -193,7 +196,7 @@ fn ending_after(limit: Time) -> Ending {
     if limit < Time::END { Ending::TimeLimit } else { Ending::OutOfTime }
 }
 
-/// Requests of the source on which the engine has not yet acted.
+/// Requests of the source that the engine has not yet processed.
 #[derive(Default)]
 struct Pending {
     messages: Vec<Message>,

@@ -1,32 +1,34 @@
 //! Observation of a run while it happens.
 //!
-//! A fabric reports what it does to the [`Core`](super::Core), which counts it and passes it on to an [`Observer`].
-//! Details that the observer does not ask for are not computed: see [`Observer::HOPS`].
+//! A fabric reports its actions to the [`Core`](super::Core), which counts them and passes them on to an [`Observer`].
+//! Details that the observer does not need are not computed: see [`Observer::HOPS`].
 
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId, NodeId};
 
-/// Observer of a run. Every method does nothing unless overridden, and then costs nothing.
+/// Observer of a run. By default, each method does nothing and costs nothing.
 pub trait Observer {
-    /// Whether [`Observer::hop`], [`Observer::waits`] and [`Observer::lost`] are called. If not, their arguments are
-    /// not computed.
+    /// Whether the engine calls [`Observer::hop`], [`Observer::waits`] and [`Observer::lost`]. If not, their arguments
+    /// are not computed.
     const HOPS: bool = false;
 
     fn submitted(&mut self, _id: MessageId, _message: &Message, _now: Time) {}
     fn completed(&mut self, _id: MessageId, _message: &Message, _now: Time) {}
     /// Reports that a packet of message `id` was retransmitted.
     fn retransmitted(&mut self, _id: MessageId, _now: Time) {}
-    /// Reports that a packet with `bytes` of payload was lost on its way, or its payload was.
+    /// Reports that a packet with `bytes` of payload was lost on its way, or that only its payload was.
     fn dropped(&mut self, _id: MessageId, _bytes: u64, _now: Time) {}
-    /// Reports the loss of a packet that message `id` needs; called once for each message that needs it. Only if
-    /// [`Observer::HOPS`].
+    /// Reports the loss of a packet that message `id` needs. If several messages need the packet, each of them gets a
+    /// report. Called only if [`Observer::HOPS`].
     fn lost(&mut self, _id: MessageId, _packet: &ObservedPacket, _now: Time) {}
-    /// Reports that a packet found `bytes` waiting ahead of it at this switch port (of a star: the node's number).
+    /// Reports that a packet found `bytes` waiting ahead of it at this switch port. On a star, the port has the number
+    /// of its node.
     fn queued(&mut self, _port: u32, _bytes: u64, _now: Time) {}
-    /// Reports that a packet crosses a link. Called as soon as the times are decided: before the last bit leaves and,
-    /// for one link, not always in order of time. Only if [`Observer::HOPS`].
+    /// Reports that a packet crosses a link. The fabric calls this as soon as it has decided the times, which is before
+    /// the last bit leaves. Therefore the calls for one link are not always in order of time. Called only if
+    /// [`Observer::HOPS`].
     fn hop(&mut self, _hop: &Hop, _now: Time) {}
-    /// Reports what keeps a message from sending, from `now` until the next report. Only if [`Observer::HOPS`].
+    /// Reports why a message cannot send, from `now` until the next report. Called only if [`Observer::HOPS`].
     fn waits(&mut self, _id: MessageId, _wait: Wait, _now: Time) {}
 }
 
@@ -68,12 +70,12 @@ impl Observer for Unobserved {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hop {
     pub link: LinkId,
-    /// Message of the packet; `None` if it belongs to none, such as a pause frame.
+    /// Message of the packet; `None` if the packet belongs to no message, such as a pause frame.
     pub message: Option<MessageId>,
     pub packet: ObservedPacket,
-    /// Bytes on the link including headers and framing, rounded up.
+    /// Bytes on the link, including headers and framing, rounded up.
     pub wire: u32,
-    /// Bytes of data, or of a request, that it carries.
+    /// Bytes of data or of a request that the packet carries.
     pub payload: u32,
     /// Time at which the packet joined the queue of this link.
     pub ready: Time,
@@ -81,23 +83,22 @@ pub struct Hop {
     pub first: Time,
     /// Time at which the last bit has left.
     pub last: Time,
-    /// True if other packets may be on the link in the same time, since they share a flit.
+    /// Whether other packets may be on the link at the same time, because they share a flit.
     pub shares: bool,
-    /// Time from `first` on in which the link found out that what it had sent was corrupted, and began to send it
-    /// again.
+    /// Time from `first` on that the link spent on detecting a corrupted transmission, until it began to retransmit.
     pub repeated: Time,
-    /// Part of the transmission for which the next step waits: none of it before a switch that cuts through, all of
-    /// it at the destination.
+    /// Part of the transmission for which the next step waits: zero before a cut-through switch, and the whole
+    /// transmission at the destination.
     pub serial: Time,
     /// Propagation of the link.
     pub propagation: Time,
-    /// Time at which the packet can leave by the next link, or is of use at the destination, if nothing is in its
-    /// way: `first` plus `serial`, `propagation` and the fixed latency of the device.
+    /// Time at which the packet can leave on the next link, or can be used at the destination, if no other packet
+    /// delays it: `first` plus `serial`, `propagation` and the fixed latency of the device.
     pub onward: Time,
 }
 
 impl Hop {
-    /// Returns the time at which the last bit is at the other end.
+    /// Returns the time at which the last bit arrives at the other end of the link.
     #[inline]
     pub fn arrival(&self) -> Time {
         self.last + self.propagation
@@ -109,7 +110,8 @@ impl Hop {
 pub enum LinkId {
     /// Link from a node to its switch.
     Host(NodeId),
-    /// Link from a switch port: see [`Topology`](crate::topology::Topology). On a star, the port of this node.
+    /// Link from a switch port: see [`Topology`](crate::topology::Topology). On a star, the number of a port is the
+    /// number of its node.
     Port(u32),
 }
 
@@ -117,27 +119,27 @@ pub enum LinkId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObservedPacket {
     pub kind: PacketKind,
-    /// Node that made the packet.
+    /// Node that created the packet.
     pub src: NodeId,
-    /// Node that the packet is for.
+    /// Node to which the packet is addressed.
     pub dst: NodeId,
-    /// Offset in the message: of the first byte of data or, in control packets, of the first byte that is not yet
-    /// acknowledged, granted, and so on. `None` if the packet does not say.
+    /// Offset in the message. In data packets, it is the offset of the first byte; in control packets, of the first
+    /// byte that is not yet acknowledged, granted, and so on. `None` if the packet carries no offset.
     pub offset: Option<u64>,
-    /// Ranges of bytes received beyond `offset`; an empty one ends the list.
+    /// Ranges of bytes received beyond `offset`. An empty range ends the list.
     pub sack: [(u64, u64); 3],
-    /// Time at which the data that the packet carries or acknowledges was sent, if it says so.
+    /// Time at which the data that the packet carries or acknowledges was sent; `None` if the packet does not carry it.
     pub sent: Option<Time>,
-    /// Priority; 0 is the highest, and the only one of fabrics without priorities.
+    /// Priority. 0 is the highest, and fabrics without priorities use only 0.
     pub priority: u8,
-    /// True if a switch marked the packet for congestion.
+    /// Whether a switch marked the packet because of congestion.
     pub marked: bool,
-    /// True if the packet tells the sender of marks (ECN echo).
+    /// Whether the packet reports marks to the sender (ECN echo).
     pub echo: bool,
 }
 
 impl ObservedPacket {
-    /// Creates a packet with these fields; the others say nothing.
+    /// Creates a packet with these fields; all other fields are empty.
     pub fn new(kind: PacketKind, src: NodeId, dst: NodeId) -> ObservedPacket {
         let sack = [(0, 0); 3];
         let (sent, priority, marked, echo) = (None, 0, false, false);
@@ -158,7 +160,7 @@ pub enum PacketKind {
     Nack,
     /// Header of a data packet that was trimmed.
     Header,
-    /// Notification that there is something to send.
+    /// Notification that a node has data to send.
     Notification,
     /// Permission to send data: a grant, token, credit, pull or slot.
     Grant,
@@ -169,7 +171,7 @@ pub enum PacketKind {
 }
 
 impl PacketKind {
-    /// All kinds, in order.
+    /// All kinds of packets, in order.
     pub const ALL: [PacketKind; 9] = {
         use PacketKind::*;
         [Data, Request, Ack, Nack, Header, Notification, Grant, Pause, Congestion]
@@ -194,25 +196,26 @@ impl PacketKind {
 /// Reason why a message does not send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Wait {
-    /// No reason: nothing keeps it.
+    /// None: the message can send.
     Nothing,
-    /// Other messages of the same node go first.
+    /// Other messages of the same node are served first.
     Turn,
     /// The notification has not yet arrived at the scheduler.
     Notification,
-    /// The message was not granted yet by a scheduler, an arbiter or its receiver; or its grant is under way.
+    /// A scheduler, an arbiter or the receiver has not yet granted the message, or the grant is in flight.
     Grant,
-    /// The scheduler knows the message but did not grant it yet: it is the turn of others, or too early.
+    /// The scheduler knows the message but has not yet granted it, because other messages are served first or because
+    /// it is too early.
     GrantTurn,
     /// The next hop has no buffer for the message, or the limit of outstanding requests is reached.
     Credit,
     /// The congestion window is full.
     Window,
-    /// The sending rate paces the message.
+    /// The sending rate delays the message.
     Pacing,
     /// The link is paused.
     Pause,
-    /// A packet was lost, and the sender has not yet noticed and retransmitted it.
+    /// A packet was lost, and the sender has not yet noticed the loss and retransmitted the packet.
     Retransmission,
 }
 

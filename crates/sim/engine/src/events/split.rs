@@ -1,14 +1,14 @@
-//! One run over several threads, with the results of a single thread.
+//! Split runs: one run on several threads, with the results of a run on a single thread.
 //!
-//! The switches, each with its nodes, are dealt to parts. Each part has an event queue and a fabric of its own, and
-//! the fabric hands over whatever crosses to another part. A packet that leaves a switch affects the next one after a
-//! [lookahead](Fabric::lookahead) at the earliest, so all parts can run through a window of that length at once.
-//! Between two windows they exchange what crossed.
+//! The switches, each with its nodes, are divided among parts. Each part has its own event queue and its own fabric,
+//! and the fabric hands over the items that cross to another part. A packet that leaves a switch affects the next
+//! switch only after a [lookahead](Fabric::lookahead). Therefore all parts can run through a window of that length in
+//! parallel. Between two windows, the parts exchange the items that crossed.
 //!
-//! The results are those of a run that is not split, whatever the parts are. What happens at a switch and its nodes
-//! is decided by what happened there before and by what came over links, and the order of both is the same in a part
-//! as in a whole run (see [`Tied`]: at one instant, new messages come first, then arrivals by number of their link,
-//! then everything else). A run that is not split ends with a window, too.
+//! The results do not depend on the number of parts: they equal those of a run that is not split. The events at a
+//! switch and its nodes depend only on earlier events there and on arrivals over links, and their order is the same in
+//! a part as in a whole run (see [`Tied`]: at one instant, new messages come first, then arrivals by the number of
+//! their link, then everything else). A run that is not split also ends at the end of a window.
 
 use super::core::{Core, Event};
 use super::meeting::Meeting;
@@ -21,36 +21,37 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId};
 
-/// A fabric that can run a part of its network alone.
+/// A fabric that can run one part of its network alone.
 pub trait Split: Fabric + Send {
     /// Item that crosses from one part to another.
     type Parcel: Send;
 
-    /// Makes this fabric the part `me`; `part_of` is the part of each switch.
+    /// Makes this fabric the part with the number `me`. `part_of` is the part of each switch.
     fn become_part(&mut self, me: u32, part_of: Arc<[u32]>);
-    /// Items that have crossed to other parts, and the numbers of these parts. The caller drains the list.
+    /// Returns the items that have crossed to other parts, each with the number of its destination part. The caller
+    /// drains the list.
     fn crossed(&mut self) -> &mut Vec<(u32, Self::Parcel)>;
-    /// Takes an item from another part. It is due after everything that has happened here.
+    /// Takes over an item from another part. The item is due later than all events that this part has handled.
     fn take(&mut self, core: &mut Core<Self::Event, Unobserved>, parcel: Self::Parcel);
 
-    /// Transfers whose sender is here and has nothing more to do. The caller drains the list.
+    /// Returns the transfers whose sender is in this part and has nothing more to do. The caller drains the list.
     fn closed(&mut self) -> &mut Vec<u32>;
-    /// References to a transfer that this part took, less those that it released. The sum over all parts counts what
-    /// is under way.
+    /// Returns the number of references to a transfer that this part took, minus the number that it released. The sum
+    /// over all parts is the number of references that are still in flight.
     fn under_way(&self, transfer: u32) -> i32;
-    /// Forgets a transfer of which nothing is under way in any part.
+    /// Forgets a transfer that has no reference in flight in any part.
     fn forget(&mut self, transfer: u32);
 }
 
-/// Windows between two checks for transfers to forget.
+/// Number of windows between two searches for transfers to forget.
 const FORGET_EVERY: u64 = 256;
-/// Windows between two calls of the progress hook.
+/// Number of windows between two calls of the progress hook.
 const PROGRESS_EVERY: u64 = 1 << 12;
 
 struct Part<F: Split> {
     core: Core<F::Event, Unobserved>,
     fabric: F,
-    /// Messages of the nodes in this part, in order of time.
+    /// Messages that the nodes of this part submit, in order of time.
     calls: std::vec::IntoIter<u32>,
 }
 
@@ -58,19 +59,19 @@ struct Part<F: Split> {
 struct Shared<'a, F: Split> {
     calls: &'a [Time],
     parts: &'a [Mutex<Part<F>>],
-    /// Items that crossed, by part of departure and of arrival.
+    /// Mailboxes for items that cross, indexed by sending part and then by receiving part.
     mail: Vec<Mutex<Vec<F::Parcel>>>,
     earliest: Vec<AtomicU64>,
     finished: Vec<AtomicU64>,
-    /// A message was given up in the previous window.
+    /// Set if a message was given up in the previous window.
     gave_up: AtomicBool,
     meeting: Meeting,
     window: Time,
     time_limit: Time,
 }
 
-/// Runs `calls`, sorted by time, on as many threads as there are parts. `make` makes the same fabric each time;
-/// `part_of` is the part, from 0 on, of each switch, and `switch_of` the switch of a node.
+/// Runs `calls`, which are sorted by time, on one thread per part. `make` must create an equal fabric each time.
+/// `part_of` is the part of each switch, counted from 0, and `switch_of` returns the switch of a node.
 pub fn run_split<F: Split>(
     make: impl Fn() -> F,
     calls: &[(Time, Message)],
@@ -124,7 +125,7 @@ impl<F: Split> Shared<'_, F> {
         self.parts[number].lock().expect("a thread that panics ends the run")
     }
 
-    /// Runs all windows of part `me`.
+    /// Runs part `me` through all windows.
     fn go(&self, me: usize, progress: &mut dyn FnMut(Progress)) -> Ending {
         let _hold = self.meeting.attend();
         self.part(me).sleep(self.calls);
@@ -163,7 +164,8 @@ impl<F: Split> Shared<'_, F> {
         unreachable!("a run has fewer than 2^64 windows")
     }
 
-    /// Publishes how far this part is. Other parts read it between this meeting and the next.
+    /// Publishes the progress of this part. The other parts read it after the next meeting and before the one that
+    /// follows.
     fn publish(&self, me: usize) {
         let core = &self.part(me).core;
         let earliest = core.earliest().map_or(u64::MAX, Time::as_ps);
@@ -194,7 +196,7 @@ impl<F: Split> Shared<'_, F> {
         }
     }
 
-    /// Does what needs all parts at once, while all of them wait.
+    /// Does the work that needs all parts at once, while their threads wait.
     fn settle(&self) {
         let mut parts: Vec<_> = (0..self.parts.len()).map(|number| self.part(number)).collect();
         let given_up: BTreeSet<_> =
@@ -206,7 +208,7 @@ impl<F: Split> Shared<'_, F> {
             }
         }
         self.gave_up.store(false, Ordering::Relaxed);
-        // Transfers of which no packet is under way any more.
+        // Forget transfers that have no packet in flight.
         for number in 0..parts.len() {
             for transfer in std::mem::take(parts[number].fabric.closed()) {
                 match parts.iter().map(|part| part.fabric.under_way(transfer)).sum::<i32>() {
@@ -218,8 +220,8 @@ impl<F: Split> Shared<'_, F> {
     }
 }
 
-/// Gives up message `id` in every part, after one or two parts gave it up, first at `at`. A completion in any part by
-/// then takes precedence.
+/// Gives up message `id` in every part, because one or two parts gave it up, the first of them at `at`. A completion in
+/// any part at or before `at` takes precedence.
 fn give_up<F: Split>(parts: &mut [MutexGuard<'_, Part<F>>], at: Time, id: MessageId) {
     let outcome = |part: &MutexGuard<'_, Part<F>>| part.core.outcomes[id.index()];
     let complete = parts.iter().any(|part| outcome(part).completed().is_some_and(|then| then <= at));
@@ -277,7 +279,7 @@ fn join<F: Split>(
 }
 
 impl<F: Split> Part<F> {
-    /// Schedules a wake-up for the time at which the next message of this part is submitted.
+    /// Schedules a wakeup for the time at which this part submits its next message.
     fn sleep(&mut self, calls: &[Time]) {
         if let Some(id) = self.calls.next() {
             self.core.wake_at(calls[id as usize], id);

@@ -1,4 +1,4 @@
-//! Links by which nodes send: one each or, where NICs are pooled, all those of the rack.
+//! Links by which nodes send: one link per node or, where NICs are pooled, all NICs of the rack.
 
 use super::{Drack, Shape, Topology};
 use crate::faults::FaultSchedule;
@@ -7,7 +7,7 @@ use unrack_units::Time;
 use unrack_workload::NodeId;
 
 impl Topology {
-    /// Returns the number of NICs of each rack that any of its hosts may use; 1 if each host has its own.
+    /// Returns the number of NICs that each host may use: all NICs of its rack where NICs are pooled, otherwise 1.
     #[inline]
     pub fn pooled(&self) -> u32 {
         match self.shape {
@@ -16,8 +16,8 @@ impl Topology {
         }
     }
 
-    /// Returns the number of links by which nodes send: one each and, where NICs are pooled, the CXL ports after
-    /// them. The link of number n is [`LinkId::Host(n)`](crate::LinkId::Host).
+    /// Returns the number of links by which nodes send: one per node or per NIC. Where NICs are pooled, the links of
+    /// the CXL ports follow. Link n is [`LinkId::Host(n)`](crate::LinkId::Host).
     pub fn attachments(&self) -> u32 {
         if self.pooled_shape().is_some() { 2 * self.nodes() } else { self.nodes() }
     }
@@ -30,7 +30,7 @@ impl Topology {
         }
     }
 
-    /// Returns the link by which `src` sends packets with this hash to `dst`, when all links are up.
+    /// Returns the link by which `src` sends packets with this hash to `dst` when all links are up.
     #[inline]
     pub fn attachment(&self, src: NodeId, dst: NodeId, hash: u32) -> u32 {
         let Some(drack) = self.pooled_shape() else { return src };
@@ -38,8 +38,8 @@ impl Topology {
         links.nth(hash % links.len())
     }
 
-    /// Returns the link as [`Topology::attachment`] does, but avoids links that are known to be down at `now`. If no
-    /// link leads on, it returns the same link.
+    /// Returns the link like [`Topology::attachment`], but avoids links that are known to be down at `now`. If every
+    /// link is blocked, it returns the same link.
     #[inline]
     pub fn attachment_at(&self, src: NodeId, dst: NodeId, hash: u32, now: Time) -> u32 {
         let link = self.attachment(src, dst, hash);
@@ -62,13 +62,13 @@ impl Topology {
             && self.all_next_ports(switch, dst).any(|port| self.leads_on(faults, port, dst, now))
     }
 
-    /// Returns the properties of one of [`Topology::attachments`].
+    /// Returns the properties of one of the links that [`Topology::attachments`] counts.
     #[inline]
     pub fn attachment_link(&self, attachment: u32) -> Link {
         if attachment < self.nodes() { self.host_link } else { self.cxl_link }
     }
 
-    /// Returns the switch that one of [`Topology::attachments`] leads to.
+    /// Returns the switch to which one of the links that [`Topology::attachments`] counts leads.
     #[inline]
     pub fn switch_at(&self, attachment: u32) -> u32 {
         match self.pooled_shape() {
@@ -77,7 +77,8 @@ impl Topology {
         }
     }
 
-    /// Returns the one of [`Topology::attachments`] whose cable ends at this port, if there is one.
+    /// Returns the link, among those that [`Topology::attachments`] counts, whose cable ends at this port; `None` if
+    /// the port leads to a switch.
     #[inline]
     pub fn attachment_of(&self, port: u32) -> Option<u32> {
         match (self.pooled_shape(), self.end(port)) {

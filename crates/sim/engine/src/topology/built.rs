@@ -1,35 +1,36 @@
-//! Switches that are connected as another crate says, with their routes in tables.
+//! Switches whose cables another crate describes, with routes in tables.
 //!
-//! A packet takes a shortest path. Where several ports lead on at a switch, the hash of its flow decides, another part
-//! of it at each tier: at a switch whose next one is `n` cables from the hosts, the hash is divided by the numbers of
-//! ports that the tiers below choose from. Leaf-spine networks and fat trees come out as their own arithmetic has
-//! them, which the tests check; the arithmetic stays for these, since a table has an entry for each pair of a switch
-//! and a rack: 34 GB for 65,536 racks of one host under 64 spines.
+//! A packet takes a shortest path. If several ports of a switch lead on, the hash of the flow selects one, and each
+//! tier uses another part of the hash: a switch divides the hash by the product of the numbers of ports from which the
+//! tiers below it choose. For leaf-spine networks and fat trees, the tables give the same routes as the formulas of
+//! those topologies; tests check this. The formulas remain in use because a table has an entry for each pair of a
+//! switch and a rack: 34 GB for 65,536 racks of one host under 64 spines.
 
 use crate::link::End;
 use std::collections::{BTreeMap, VecDeque};
 use unrack_rack::Switches;
 use unrack_workload::{NodeId, Racks};
 
-/// Numbering and routes of a network of switches.
+/// Numbering and routes of a network of described switches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Built {
     pub racks: Racks,
-    /// First port of each switch, and the number of all ports.
+    /// First port of each switch, followed by the number of all ports.
     first: Vec<u32>,
-    /// Switch that each port belongs to.
+    /// Switch to which each port belongs.
     owner: Vec<u32>,
-    /// Switch that each port leads to; ports to hosts count in [`Built::end`].
+    /// Switch to which each port leads. Ports to hosts have an entry without meaning, because [`Built::end`] computes
+    /// their host.
     to: Vec<u32>,
-    /// Ports from each switch to each rack: a range of `ports`, by switch and rack.
+    /// Ports from each switch to each rack, as ranges of `ports`: start and length, by switch and then by rack.
     ranges: Vec<(u32, u32)>,
     ports: Vec<u32>,
-    /// Number by which each switch divides a hash.
+    /// Number by which each switch divides the hash of a flow.
     divisor: Vec<u32>,
 }
 
 impl Built {
-    /// Creates the tables of checked switches.
+    /// Creates the tables of switches that were already checked.
     pub(super) fn new(switches: &Switches) -> Built {
         let racks = Racks { racks: switches.racks, hosts: switches.hosts_per_rack };
         let number = switches.switches as usize;
@@ -53,12 +54,12 @@ impl Built {
         built
     }
 
-    /// Fills the tables of routes: of each switch, the ports to neighbours that are nearer to a rack.
+    /// Fills the routing tables: for each switch and each rack, the ports to neighbours that are nearer to the rack.
     fn find_routes(&mut self, neighbours: &[Vec<u32>]) {
         let distances: Vec<Vec<u32>> =
             (0..self.racks.racks).map(|rack| distances(neighbours, &[rack])).collect();
         for switch in 0..neighbours.len() {
-            // Racks that are reached by the same ports share a range.
+            // Racks that are reached through the same ports share a range.
             let mut known: BTreeMap<Vec<u32>, (u32, u32)> = BTreeMap::new();
             for distance in &distances {
                 let here = distance[switch];
@@ -76,7 +77,7 @@ impl Built {
         }
     }
 
-    /// Returns, for each switch, the product of the widest choices of all tiers below.
+    /// Returns, for each switch, the product of the maximum numbers of choices at all tiers below it.
     fn divisors(&self, neighbours: &[Vec<u32>]) -> Vec<u32> {
         let leaves: Vec<u32> = (0..self.racks.racks).collect();
         let tier = distances(neighbours, &leaves);
@@ -96,13 +97,13 @@ impl Built {
         self.ranges[switch as usize * self.racks.racks as usize + rack as usize]
     }
 
-    /// Returns the ports by which a switch can send a packet on its way to a host.
+    /// Returns the ports by which a switch can send a packet on its way to a host of another switch.
     pub(super) fn next_ports(&self, switch: u32, dst: NodeId) -> &[u32] {
         let (start, length) = self.range(switch, dst / self.racks.hosts);
         &self.ports[start as usize..(start + length) as usize]
     }
 
-    /// Returns the port by which a switch sends a packet of the flow with this hash on its way to a host.
+    /// Returns the port by which a switch sends a packet on its way to a host. `hash` is the hash of the flow.
     pub(super) fn route(&self, switch: u32, dst: NodeId, hash: u32) -> u32 {
         if let Some(port) = self.port_to_host(switch, dst) {
             return port;
@@ -111,12 +112,12 @@ impl Built {
         ports[self.turn(switch, hash) as usize % ports.len()]
     }
 
-    /// Returns the port to a host, if it is at this switch.
+    /// Returns the port to a host, if the host is connected to this switch.
     pub(super) fn port_to_host(&self, switch: u32, dst: NodeId) -> Option<u32> {
         (dst / self.racks.hosts == switch).then(|| self.first[switch as usize] + dst % self.racks.hosts)
     }
 
-    /// Returns the number that decides between equal-cost paths at a switch.
+    /// Returns the number that selects among equal-cost paths at a switch.
     pub(super) fn turn(&self, switch: u32, hash: u32) -> u32 {
         hash / self.divisor[switch as usize]
     }
@@ -131,12 +132,12 @@ impl Built {
         self.owner.len() as u32
     }
 
-    /// Returns the switch that a port belongs to.
+    /// Returns the switch to which a port belongs.
     pub(super) fn owner(&self, port: u32) -> u32 {
         self.owner[port as usize]
     }
 
-    /// Returns the device that a port leads to.
+    /// Returns the device to which a port leads.
     pub(super) fn end(&self, port: u32) -> End {
         let switch = self.owner(port);
         match port - self.first[switch as usize] {
@@ -148,7 +149,7 @@ impl Built {
     }
 }
 
-/// Returns the number of cables from each switch to the nearest of these; `u32::MAX` where there is no path.
+/// Returns the number of cables from each switch to the nearest of the switches `from`; `u32::MAX` if no path exists.
 fn distances(neighbours: &[Vec<u32>], from: &[u32]) -> Vec<u32> {
     let mut distance = vec![u32::MAX; neighbours.len()];
     let mut queue: VecDeque<u32> = from.iter().copied().collect();
@@ -197,7 +198,7 @@ mod tests {
         [Topology::fat_tree(2 * half, link(100), link(400)), Topology::built(&switches, link(100), link(400))]
     }
 
-    /// Compares all that fabrics ask of a topology.
+    /// Compares all properties that fabrics request from a topology.
     fn same([one, other]: &[Topology; 2], asked: &[(u32, u32, u32)]) {
         assert_eq!(
             (one.nodes(), one.switches(), one.ports()),

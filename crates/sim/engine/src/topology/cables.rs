@@ -1,4 +1,4 @@
-//! Links between nodes that forward for each other, where they are not all alike.
+//! Links between nodes that forward for each other, in a network whose links differ.
 
 use crate::link::{Link, Pace};
 use std::cmp::Reverse;
@@ -7,16 +7,16 @@ use std::sync::{Arc, OnceLock};
 use unrack_rack::graph::Graph;
 use unrack_units::{Rate, Time};
 
-/// Properties of each link.
+/// Properties of each link between nodes.
 #[derive(Debug)]
 pub(super) struct Cables {
     graph: Arc<Graph>,
     /// Links by number in the graph.
     links: Box<[Link]>,
-    /// Pace of all links of each node together, for sending and for receiving.
+    /// Pace of all links of each node together, equal for sending and for receiving.
     all: Box<[Pace]>,
-    /// Least propagation from each node to this one, over any links; by node, and computed when it is first asked
-    /// for.
+    /// For each destination, the least propagation from every node to it, over any links. It is computed at the first
+    /// request.
     nearest: Box<[OnceLock<Box<[Time]>>]>,
 }
 
@@ -28,7 +28,7 @@ impl PartialEq for Cables {
 impl Eq for Cables {}
 
 impl Cables {
-    /// Creates the links of a graph; `cables` are by number ([`Graph::cable`]).
+    /// Creates the links of a graph. `cables` are ordered by the number of the cable ([`Graph::cable`]).
     pub(super) fn new(graph: Arc<Graph>, cables: &[Link]) -> Cables {
         let links: Box<[Link]> = (0..graph.links()).map(|link| cables[graph.cable(link) as usize]).collect();
         let all = (0..graph.nodes()).map(|node| {
@@ -51,12 +51,12 @@ impl Cables {
         self.all[node as usize]
     }
 
-    /// Returns the least propagation between two nodes.
+    /// Returns the least propagation from one node to another.
     pub(super) fn nearest(&self, src: u32, dst: u32) -> Time {
         self.nearest[dst as usize].get_or_init(|| self.search(dst))[src as usize]
     }
 
-    /// Finds the least propagation from each node to `dst` (Dijkstra).
+    /// Computes the least propagation from each node to `dst` (Dijkstra).
     fn search(&self, dst: u32) -> Box<[Time]> {
         let mut nearest = vec![Time::MAX; self.graph.nodes() as usize];
         let mut reached = BinaryHeap::from([Reverse((Time::ZERO, dst))]);
@@ -99,7 +99,7 @@ impl Cables {
 mod tests {
     use super::*;
 
-    /// Distances in a square with a slow and a long side.
+    /// Distances in a square with one slow side and one long side.
     #[test]
     fn ways_are_measured_by_their_links() {
         let link = |gbps, ns| Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) };

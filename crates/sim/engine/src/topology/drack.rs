@@ -1,15 +1,15 @@
-//! Racks with pooled NICs as a network: numbers for switches and ports, and paths between them.
+//! Network of racks with pooled NICs: numbers of switches and ports, and the paths between them.
 //!
-//! A host has two kinds of links: through its CXL port to the CXL switch of its rack, which leads to the other hosts
-//! of the rack, and through each of the rack's NICs, which its hosts share. NIC i has the number of host i. Switches
-//! are the CXL switches by rack, then the aggregation switches, then the core switches. Ports are those of the CXL
-//! switches to their hosts; of each aggregation switch to its NICs, then to the core switches; of each core switch to
-//! the aggregation switches.
+//! A host has two kinds of links. Its CXL port leads to the CXL switch of its rack, and from there to the other hosts
+//! of the rack. The NICs of the rack, which all its hosts share, lead to the aggregation switches. NIC i has the number
+//! of host i. Switches are numbered in this order: CXL switches by rack, aggregation switches, core switches. Ports are
+//! numbered in the order of these switches: each CXL switch has ports to its hosts; each aggregation switch to its
+//! NICs, then to the core switches; each core switch to the aggregation switches.
 //!
-//! The hash of a flow selects its NIC at the sender, among those with a shortest path. A packet to a rack arrives at a
-//! NIC that the network selects, and reaches any host of that rack by it. With n NICs to a rack, flows whose hashes
-//! are 0 to n - 1 leave by NICs of their own and share no link between NICs, wherever all racks have as many NICs at
-//! each switch.
+//! At the sender, the hash of a flow selects one of the NICs with a shortest path. A packet to a rack arrives at a NIC
+//! that the network selects, and every NIC reaches all hosts of its rack. Suppose that all racks have the same number
+//! of NICs at each switch, and that n NICs lead to a rack. Then flows with the hashes 0 to n - 1 leave by different
+//! NICs and share no link between NICs.
 
 use super::route::Route;
 use crate::link::End;
@@ -17,7 +17,7 @@ use std::ops::Range;
 use unrack_rack::Wiring;
 use unrack_workload::NodeId;
 
-/// Numbering of the switches and ports.
+/// Numbering of switches and ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Drack {
     pub wiring: Wiring,
@@ -53,7 +53,7 @@ impl Drack {
         self.wiring.rack_of(node)
     }
 
-    /// Returns the links by which a host can send (see [`super::Topology::attachment`]).
+    /// Returns the links by which a host can send to another (see [`super::Topology::attachment`]).
     pub(super) fn attachments(&self, src: NodeId, dst: NodeId) -> Route {
         let (from, to) = (self.rack_of(src), self.rack_of(dst));
         if from == to {
@@ -67,7 +67,7 @@ impl Drack {
         }
     }
 
-    /// Returns the switch that a link of a host leads to.
+    /// Returns the switch to which a link of a host leads.
     pub(super) fn switch_at(&self, attachment: u32) -> u32 {
         match attachment.checked_sub(self.nodes()) {
             Some(node) => self.rack_of(node),
@@ -75,7 +75,7 @@ impl Drack {
         }
     }
 
-    /// Returns the ports by which a switch can send on.
+    /// Returns the ports by which a switch can forward a packet to `dst`.
     pub(super) fn next_ports(&self, switch: u32, dst: NodeId) -> Route {
         let (m, rack) = (self.wiring.racks, self.rack_of(dst));
         let Some(agg) = switch.checked_sub(m) else { return Route::only(dst) };
@@ -92,19 +92,21 @@ impl Drack {
         Route { first: shifted(a, first), then: shifted(b, first) }
     }
 
-    /// Returns the number that decides between equal-cost paths at a switch.
+    /// Returns the number that selects among equal-cost paths at a switch.
     pub(super) fn turn(&self, switch: u32, hash: u32) -> u32 {
         let (m, n) = (self.wiring.racks, self.wiring.hosts_per_rack);
         match switch.checked_sub(m) {
-            // The NICs of one rack at a switch are every m-th: flows by the k-th of them go to the k-th.
+            // The NICs of one rack at a switch are every m-th. Flows that left by the k-th of them arrive at the k-th
+            // of them.
             Some(agg) if agg < m && n >= m => hash % n / m,
             Some(agg) if agg < m => hash / n + agg,
-            // Makes flows of a rack, which come by different switches, leave to different ones.
+            // Flows of one rack arrive at different switches. Adding the number of the switch makes them leave to
+            // different core switches.
             _ => hash,
         }
     }
 
-    /// Returns the switch that a port belongs to.
+    /// Returns the switch to which a port belongs.
     pub(super) fn owner(&self, port: u32) -> u32 {
         let m = self.wiring.racks;
         if port < self.nodes() {
@@ -116,7 +118,7 @@ impl Drack {
         }
     }
 
-    /// Returns the device that a port leads to.
+    /// Returns the device to which a port leads.
     pub(super) fn end(&self, port: u32) -> End {
         let m = self.wiring.racks;
         if port < self.nodes() {
@@ -132,8 +134,8 @@ impl Drack {
         }
     }
 
-    /// Returns the link (see [`super::Topology::attachment`]) at the other end of the port, a NIC or the CXL port of
-    /// a host.
+    /// Returns the link (see [`super::Topology::attachment`]) at the other end of a port: the link of a NIC, or of the
+    /// CXL port of a host.
     pub(super) fn attachment_of(&self, port: u32) -> Option<u32> {
         match self.end(port) {
             End::Node(node) if port < self.nodes() => Some(self.nodes() + node),
@@ -174,7 +176,7 @@ mod tests {
             let path: Vec<u32> = topology.path(src, dst, hash).take(10).collect();
             prop_assert!(path.iter().all(|port| *port < topology.ports()));
             let End::Node(last) = topology.end(*path.last().unwrap()) else { panic!("{path:?}") };
-            // The path ends at the host itself if by the CXL switch, else at any NIC of its rack.
+            // A path through the CXL switch ends at the host itself; any other path ends at a NIC of its rack.
             let (from, to) = (src / n, dst / n);
             match path.len() {
                 1 if from == to => prop_assert_eq!(last, dst),
@@ -210,10 +212,11 @@ mod tests {
             prop_assert!(cables.values().all(|n| *n == 101), "{cables:?}");
         }
 
-        /// Disjoint ways: "there are n uplinks for every pair of racks without uplink oversubscription".
+        /// Checks that paths are disjoint: "there are n uplinks for every pair of racks without uplink
+        /// oversubscription".
         #[test]
         fn as_many_flows_as_nics_share_no_link(k in 1u32..5, m in 2u32..9, src: u32, dst: u32) {
-            // Every switch has as many NICs of each rack, or there are pods of racks.
+            // Either every switch has the same number of NICs of each rack, or the racks form pods.
             for (m, n) in [(m, m * k), (m * k, m)] {
                 let topology = drack(m, n);
                 let (src, dst) = (src % topology.nodes(), dst % topology.nodes());

@@ -1,21 +1,21 @@
-//! A network as a picture: hosts at the bottom, then a row for each tier of switches, and a line for each cable.
+//! Picture of a network: hosts at the bottom, a row for each tier of switches, and a line for each cable.
 
 use super::Topology;
 use crate::link::End;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Most nodes of a picture: more could not be read.
+/// Largest number of nodes that is drawn, because a picture of more nodes would be unreadable.
 pub const MOST_NODES: u32 = 512;
 
 const COLUMN: u32 = 30;
 const ROW: u32 = 110;
 const MARGIN: u32 = 40;
 const BOX: (u32, u32) = (24, 18);
-/// Height of the legend, and width of one of its entries.
+/// Height of the legend, and width of each entry.
 const LEGEND: (u32, u32) = (36, 80);
 
-/// Item with a place in the picture.
+/// Item in the picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Thing {
     Host(u32),
@@ -24,7 +24,7 @@ enum Thing {
 }
 
 impl Thing {
-    /// Returns the name of its kind, and the colour of its box.
+    /// Returns the name of the kind of item, and the colour of its box.
     const fn kind(self) -> (&'static str, &'static str) {
         match self {
             Thing::Host(_) => ("host", "#e8f0fe"),
@@ -39,7 +39,8 @@ impl Thing {
         }
     }
 
-    /// Returns its box around this point, with the first letter of its kind and its number.
+    /// Returns the box of the item around a point. Its label is the first letter of the kind and the number of the
+    /// item.
     fn drawn(self, x: u32, y: u32) -> String {
         let letter = self.kind().0[..1].to_uppercase();
         drawn_box(self.kind().1, (x, y), &format!("{letter}{}", self.number()))
@@ -57,7 +58,7 @@ fn drawn_box(fill: &str, (x, y): (u32, u32), text: &str) -> String {
     )
 }
 
-/// Returns one item of each kind that the picture has, in the order of the rows.
+/// Returns one item of each kind in the picture, in the order of the rows.
 fn kinds(rows: &[Vec<Thing>]) -> Vec<Thing> {
     let mut kinds: Vec<Thing> = Vec::new();
     for thing in rows.iter().flatten() {
@@ -68,7 +69,7 @@ fn kinds(rows: &[Vec<Thing>]) -> Vec<Thing> {
     kinds
 }
 
-/// Returns the legend, at the top: a box for each kind, and a line for cables.
+/// Returns the legend at the top: a box for each kind of item, and a line for cables.
 fn legend(kinds: &[Thing]) -> String {
     let y = LEGEND.0 / 2;
     let mut svg = String::from("<g id=\"legend\">");
@@ -86,7 +87,7 @@ fn legend(kinds: &[Thing]) -> String {
 }
 
 impl Topology {
-    /// Returns an SVG picture. For networks of at most [`MOST_NODES`] nodes.
+    /// Returns an SVG picture of the network, which should have at most [`MOST_NODES`] nodes.
     pub fn draw(&self) -> String {
         let rows = rows(self);
         let widest = rows.iter().map(Vec::len).max().unwrap_or(1) as u32;
@@ -111,7 +112,7 @@ impl Topology {
         svg + &legend(&kinds) + "</svg>\n"
     }
 
-    /// Returns both ends of each cable, once.
+    /// Returns the two ends of each cable, each cable once.
     fn cables(&self) -> impl Iterator<Item = (Thing, Thing)> {
         let own_nics = self.attachments() == self.nodes();
         (0..self.ports()).filter_map(move |port| {
@@ -128,7 +129,7 @@ impl Topology {
     }
 }
 
-/// Returns the items of each row, the hosts' first.
+/// Returns the items of each row. The row of hosts is first.
 fn rows(topology: &Topology) -> Vec<Vec<Thing>> {
     let nodes = topology.nodes();
     let mut rows = vec![(0..nodes).map(Thing::Host).collect::<Vec<_>>()];
@@ -160,7 +161,7 @@ fn rows(topology: &Topology) -> Vec<Vec<Thing>> {
     rows
 }
 
-/// Returns the middle of each item: rows from the bottom up, spread evenly.
+/// Returns the centre of each item. Rows are placed from the bottom up, and items are spread evenly in their row.
 fn places(rows: &[Vec<Thing>], width: u32, height: u32) -> BTreeMap<Thing, (u32, u32)> {
     let mut places = BTreeMap::new();
     for (row, things) in (0..).zip(rows) {

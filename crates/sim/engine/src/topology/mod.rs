@@ -1,14 +1,16 @@
-//! Wiring of nodes and switches, and routes of packets.
+//! Wiring of nodes and switches, and the routes of packets.
 //!
 //! Switch ports are numbered densely over all switches, so that a fabric can keep its state per port in an array.
-//! Routes are computed, not looked up: a packet goes up to a switch that is above both ends, chosen by the hash of
-//! its flow (ECMP, RFC 2992), and down the only path there is. All packets of a flow take the same path.
+//! Routes are computed, not looked up. A packet goes up to a switch that is above both ends; the hash of its flow
+//! selects the switch (ECMP, RFC 2992). From there the packet goes down the only path. All packets of a flow take the
+//! same path.
 //!
-//! On a leaf-spine network of r leaves with h hosts each and s spines, the ports of leaf l are those from l (h + s) on,
-//! to its hosts and then to the spines; after those of all leaves, the ports of spine i are the r from i r on, to the
-//! leaves. A packet with hash n goes by spine n mod s. Its hash is the finalizer of MurmurHash3 of the name of its
-//! stream or transfer (with `cxl`: of the numbers of its ends, `src << 16 | dst`); where packets of a node take all
-//! paths in turn, it is the packet's number among all that the node has sent, from 1.
+//! On a leaf-spine network of r leaves with h hosts each and s spines, the ports of leaf l start at number l (h + s):
+//! first the ports to its hosts, then those to the spines. The ports of the spines follow those of all leaves. Counted
+//! from the first of them, spine i has the r ports from number i r on, one to each leaf. A packet with hash n takes
+//! spine n mod s. The hash is the finalizer of MurmurHash3, applied to the name of the stream or transfer (with `cxl`:
+//! to the numbers of its ends, `src << 16 | dst`). If packets of a node take all paths in turn, the hash is instead the
+//! number of the packet among all packets that the node has sent, counted from 1.
 
 mod attachment;
 mod built;
@@ -37,34 +39,34 @@ use unrack_workload::{NodeId, Racks};
 enum Shape {
     /// All nodes around one switch.
     Star { nodes: u32 },
-    /// Racks of hosts around a leaf each; every leaf is linked to every spine.
+    /// Racks of hosts, each around its leaf. Every leaf is linked to every spine.
     LeafSpine { racks: u32, hosts: u32, spines: u32 },
     /// Three tiers of switches with `2 * half` ports each (Al-Fares et al., SIGCOMM 2008).
     FatTree { half: u32 },
     /// Racks that pool their NICs.
     Drack(Drack),
-    /// Nodes that forward for each other: each is a switch with as many links as it has neighbours.
+    /// Nodes that forward for each other. Each node is a switch with one link to each neighbour.
     Direct { nodes: u32, links: u32 },
-    /// Switches whose routes are in tables.
+    /// Switches whose routes are kept in tables.
     Built { nodes: u32 },
 }
 
-/// A network of switches.
+/// A network of nodes, switches and links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topology {
     shape: Shape,
     host_link: Link,
     core_link: Link,
-    /// CXL ports of hosts; in networks without, equal to `host_link`.
+    /// Link of the CXL port of a host. In networks without CXL ports, it equals `host_link`.
     cxl_link: Link,
     faults: Option<Arc<FaultSchedule>>,
     /// Tables of [`Shape::Built`].
     built: Option<Arc<Built>>,
     /// Links between nodes, in a network without switches.
     graph: Option<Arc<Graph>>,
-    /// Properties of the links of such a network, unless they are all equal to `core_link`.
+    /// Properties of the links between nodes, in a network without switches. `None` if all of them equal `core_link`.
     cables: Option<Arc<Cables>>,
-    /// Insides of the nodes, if they take time.
+    /// Components inside the nodes; `None` if nodes take no time.
     hosts: Option<Arc<Inside>>,
 }
 
@@ -88,36 +90,36 @@ impl Topology {
         Topology::new(Shape::Star { nodes }, link, link)
     }
 
-    /// Creates a network of `racks` leaves with `hosts` nodes each. `core_link` is that of a leaf to a spine.
+    /// Creates a network of `racks` leaves with `hosts` nodes each. `core_link` connects a leaf to a spine.
     pub fn leaf_spine(racks: u32, hosts: u32, spines: u32, host_link: Link, core_link: Link) -> Topology {
         Topology::new(Shape::LeafSpine { racks, hosts, spines }, host_link, core_link)
     }
 
-    /// Creates a fat tree of switches with `k` ports, an even number; it has k^3 / 4 nodes.
+    /// Creates a fat tree of switches with `k` ports. `k` is even, and the network has k^3 / 4 nodes.
     pub fn fat_tree(k: u32, host_link: Link, core_link: Link) -> Topology {
         Topology::new(Shape::FatTree { half: k / 2 }, host_link, core_link)
     }
 
-    /// Creates a network of switches that are connected as another crate says.
+    /// Creates a network of switches from a description of their cables.
     pub fn built(switches: &Switches, host_link: Link, core_link: Link) -> Topology {
         let topology = Topology::new(Shape::Built { nodes: switches.nodes() }, host_link, core_link);
         Topology { built: Some(Arc::new(Built::new(switches))), ..topology }
     }
 
-    /// Returns the tables of a network that has some.
+    /// Returns the tables of a network whose routes are kept in tables.
     fn tables(&self) -> &Built {
         self.built.as_ref().expect("a built network has tables")
     }
 
-    /// Creates a network of racks that pool their NICs. `nic_link` is that of a NIC to its aggregation switch.
+    /// Creates a network of racks that pool their NICs. `nic_link` connects a NIC to its aggregation switch.
     pub fn drack(wiring: Wiring, nic_link: Link, core_link: Link, cxl_link: Link) -> Topology {
         Topology { cxl_link, ..Topology::new(Shape::Drack(Drack { wiring }), nic_link, core_link) }
     }
 
-    /// Creates a network of nodes that are linked to each other. A node reaches its own switch at the rate of all its
-    /// links together.
+    /// Creates a network of nodes that are linked to each other without switches. Each node has a switch inside, and
+    /// reaches it at the rate of all links of the node together.
     ///
-    /// Ports are the links of the graph and, after those, one of each switch to its node.
+    /// The ports are the links of the graph, followed by one port of each inner switch to its node.
     pub fn direct(graph: Arc<Graph>, link: Link) -> Topology {
         let (nodes, links) = (graph.nodes(), graph.links());
         let degree = (0..nodes).map(|node| graph.links_of(node).len() as u64).max().unwrap_or(1);
@@ -127,8 +129,9 @@ impl Topology {
         Topology { graph: Some(graph), ..topology }
     }
 
-    /// Creates a network like that of [`Topology::direct`] with different links, by number of their cable
-    /// ([`Graph::cable`]). Each node reaches its own switch at the rate of the node with most.
+    /// Creates a network like [`Topology::direct`] whose links differ. `cables` holds the link of each cable, by its
+    /// number ([`Graph::cable`]). Every node reaches its inner switch at the rate of the node whose links are fastest
+    /// together.
     pub fn direct_by(graph: Arc<Graph>, cables: &[Link]) -> Topology {
         if cables.iter().all(|cable| *cable == cables[0]) {
             return Topology::direct(graph, cables[0]);
@@ -145,55 +148,55 @@ impl Topology {
         Topology { graph: Some(graph), cables: Some(Arc::new(cables)), ..topology }
     }
 
-    /// Returns the best rate and propagation of any link on the shortest paths between two nodes that forward for each
-    /// other. A bound.
+    /// Returns the best rate and the best propagation of any link on the shortest paths between two nodes that forward
+    /// for each other. This is a bound: no single link may have both.
     pub fn best_link(&self, src: NodeId, dst: NodeId) -> Link {
         self.cables.as_ref().map_or(self.core_link, |cables| cables.best(src, dst))
     }
 
-    /// Returns, for two such nodes whose links are not all alike, the least propagation from one to the other, and
-    /// the lower of the rates at which one can send and the other receive.
+    /// Returns a bound for two nodes whose links differ: the least propagation from one to the other, and the lower of
+    /// the two rates at which one node can send and the other can receive. `None` if all links are alike.
     pub fn nearest(&self, src: NodeId, dst: NodeId) -> Option<(Time, Pace)> {
         let cables = self.cables.as_ref()?;
         let slower = [src, dst].map(|node| cables.all_of(node)).into_iter().min_by_key(|pace| pace.rate());
         Some((cables.nearest(src, dst), slower.expect("two nodes")))
     }
 
-    /// Returns the links between nodes, in a network without switches.
+    /// Returns the graph of links between nodes; `None` in a network with switches.
     #[inline]
     pub fn graph(&self) -> Option<&Arc<Graph>> {
         self.graph.as_ref()
     }
 
-    /// Adds faults of links.
+    /// Returns the network with these faults added.
     pub fn with_faults(self, faults: FaultSchedule) -> Topology {
         Topology { faults: Some(Arc::new(faults)), ..self }
     }
 
-    /// Removes the faults.
+    /// Returns the network without faults.
     pub fn without_faults(self) -> Topology {
         Topology { faults: None, ..self }
     }
 
-    /// Adds insides of nodes, in which packets take time.
+    /// Returns the network with these components inside the nodes, in which packets take time.
     pub fn with_hosts(self, hosts: Inside) -> Topology {
         Topology { hosts: Some(Arc::new(hosts)), ..self }
     }
 
-    /// Returns the insides of nodes, if they take time.
+    /// Returns the components inside the nodes; `None` if nodes take no time.
     #[inline]
     pub fn hosts(&self) -> Option<&Inside> {
         self.hosts.as_deref()
     }
 
-    /// Returns the faults, if there are any.
+    /// Returns the fault schedule, if the network has one.
     #[inline]
     pub fn faults(&self) -> Option<&Arc<FaultSchedule>> {
         self.faults.as_ref()
     }
 
-    /// Returns whether a packet that crosses a link at these times is lost; to be asked once for each packet and
-    /// link. A lost packet has taken its time on the link all the same.
+    /// Returns whether a packet that crosses a link at these times is lost. The caller should ask once for each packet
+    /// and link. A lost packet still occupies the link for its transmission time.
     #[inline]
     pub fn loses(&self, link: LinkId, crossing: Departure) -> bool {
         self.faults.as_ref().is_some_and(|faults| faults.loses(self, link, crossing))
@@ -211,7 +214,7 @@ impl Topology {
         }
     }
 
-    /// Returns the nodes by the switch that they are at.
+    /// Returns how the nodes are grouped by switch.
     pub fn racks(&self) -> Racks {
         match self.shape {
             Shape::Star { nodes } => Racks { racks: 1, hosts: nodes },
@@ -223,8 +226,9 @@ impl Topology {
         }
     }
 
-    /// Deals the switches to `number` parts, each with a share of the racks (in a fat tree: of the pods), and returns
-    /// the part of each switch. `None` if there are fewer racks or pods, or no switches above them.
+    /// Divides the switches into `number` parts, and returns the part of each switch. Each part gets a share of the
+    /// racks, or of the pods in a fat tree. Returns `None` if there are fewer racks or pods than parts, or if no
+    /// switches are above the racks.
     pub fn parts(&self, number: u32) -> Option<Arc<[u32]>> {
         let (groups, of_group): (u32, Box<dyn Fn(u32) -> Option<u32>>) = match self.shape {
             Shape::Star { .. } | Shape::Drack(_) | Shape::Direct { .. } => return None,
@@ -247,7 +251,7 @@ impl Topology {
         (number <= groups).then(|| (0..self.switches()).map(part).collect())
     }
 
-    /// Returns whether all nodes are around one switch.
+    /// Returns whether all nodes are connected to one switch.
     #[inline]
     pub fn is_star(&self) -> bool {
         matches!(self.shape, Shape::Star { .. })
@@ -265,7 +269,7 @@ impl Topology {
         }
     }
 
-    /// Returns whether links between nodes that forward for each other are not all alike.
+    /// Returns whether the links between nodes that forward for each other differ.
     pub fn is_uneven(&self) -> bool {
         self.cables.is_some()
     }
@@ -282,20 +286,20 @@ impl Topology {
         }
     }
 
-    /// Returns the link between each node and its switch; with pooled NICs, that of each NIC.
+    /// Returns the link between each node and its switch, or between each NIC and its switch where NICs are pooled.
     #[inline]
     pub fn host_link(&self) -> Link {
         self.host_link
     }
 
-    /// Returns the link between switches; on a star, that of nodes. Where links are not all alike, it has the best
-    /// rate and propagation of any.
+    /// Returns the link between switches; on a star, the link of the nodes. Where links differ, the result has the best
+    /// rate and the best propagation of any link.
     #[inline]
     pub fn core_link(&self) -> Link {
         self.core_link
     }
 
-    /// Returns the switch of a node; where NICs are pooled, its CXL switch.
+    /// Returns the switch of a node, or its CXL switch where NICs are pooled.
     #[inline]
     pub fn switch_of(&self, node: NodeId) -> u32 {
         match self.shape {
@@ -308,8 +312,8 @@ impl Topology {
         }
     }
 
-    /// Returns the port by which `switch` sends a packet of the flow with this hash on its way to `dst`, when all
-    /// links are up.
+    /// Returns the port by which `switch` sends a packet on its way to `dst` when all links are up. `hash` is the hash
+    /// of the flow.
     #[inline]
     pub fn route(&self, switch: u32, dst: NodeId, hash: u32) -> u32 {
         match (self.shape, &self.graph) {
@@ -325,8 +329,8 @@ impl Topology {
         }
     }
 
-    /// Returns the port as [`Topology::route`] does, but avoids links that are known to be down at `now`. If there is
-    /// no way around them, it returns the same port.
+    /// Returns the port like [`Topology::route`], but avoids links that are known to be down at `now`. If no path
+    /// avoids them, it returns the same port.
     #[inline]
     pub fn route_at(&self, switch: u32, dst: NodeId, hash: u32, now: Time) -> u32 {
         let port = self.route(switch, dst, hash);
@@ -338,8 +342,8 @@ impl Topology {
         }
     }
 
-    /// Returns a port that avoids links known to be down. A flow keeps its path while it is up; others share what is
-    /// left.
+    /// Returns a port that avoids links known to be down; `None` if there is no such port. A flow keeps its path while
+    /// that path is up; the other flows share the remaining ports.
     fn around(&self, faults: &FaultSchedule, switch: u32, dst: NodeId, hash: u32, now: Time) -> Option<u32> {
         if let (Some(graph), Shape::Direct { .. }) = (&self.graph, self.shape)
             && switch != dst
@@ -359,7 +363,7 @@ impl Topology {
         up().nth(turn % up().count().max(1))
     }
 
-    /// Returns whether a path from this port to `dst` is known to have no link that is down.
+    /// Returns whether some path through this port to `dst` has no link that is known to be down.
     fn leads_on(&self, faults: &FaultSchedule, port: u32, dst: NodeId, now: Time) -> bool {
         !faults.known_down(port, now)
             && match self.end(port) {
@@ -370,7 +374,7 @@ impl Topology {
             }
     }
 
-    /// Returns the ports by which a switch can send a packet on its way to `dst`, of any network.
+    /// Returns the ports by which a switch can send a packet on its way to `dst`, for any kind of network.
     fn all_next_ports(&self, switch: u32, dst: NodeId) -> impl Iterator<Item = u32> + '_ {
         let tables = self.built.as_ref();
         let computed = tables.is_none().then(|| self.next_ports(switch, dst).ports());
@@ -379,9 +383,9 @@ impl Topology {
         computed.into_iter().flatten().chain(listed.iter().copied()).chain(host)
     }
 
-    /// Returns the ports by which a switch can send a packet on its way to `dst`; not for networks with tables.
-    /// Switches of a fat tree are numbered
-    /// edge, aggregation (both by pod), core; ports of each switch down, then up.
+    /// Returns the ports by which a switch can send a packet on its way to `dst`, for networks without tables. The
+    /// switches of a fat tree are numbered by tier: edge and aggregation switches, each by pod, then core switches. The
+    /// ports of each switch are numbered down first, then up.
     fn next_ports(&self, switch: u32, dst: NodeId) -> Route {
         let (only, among) = (Route::only, Route::among);
         match self.shape {
@@ -414,7 +418,8 @@ impl Topology {
         }
     }
 
-    /// Returns the number that decides between equal-cost paths at this switch: another part of the hash at each tier.
+    /// Returns the number that selects among equal-cost paths at this switch. Each tier uses another part of the hash,
+    /// so that flows spread at each tier.
     fn turn(&self, switch: u32, hash: u32) -> u32 {
         match self.shape {
             Shape::FatTree { half } if switch >= 2 * half * half => hash / half,
@@ -424,7 +429,7 @@ impl Topology {
         }
     }
 
-    /// Returns the switch that a port belongs to.
+    /// Returns the switch to which a port belongs.
     #[inline]
     pub fn owner(&self, port: u32) -> u32 {
         match self.shape {
@@ -447,7 +452,7 @@ impl Topology {
         }
     }
 
-    /// Returns the device that a port leads to.
+    /// Returns the device to which a port leads.
     #[inline]
     pub fn end(&self, port: u32) -> End {
         match self.shape {
@@ -469,7 +474,7 @@ impl Topology {
                     (0, false) => End::Switch(tier + pod * half + (n - half)),
                     (1, true) => End::Switch(pod * half + n),
                     (1, false) => End::Switch(2 * tier + place * half + (n - half)),
-                    // Core switch g * half + i is above aggregation switch g of every pod.
+                    // Core switch g * half + i is linked to aggregation switch g of every pod.
                     _ => End::Switch(tier + n * half + (switch - 2 * tier) / half),
                 }
             }
@@ -493,7 +498,7 @@ impl Topology {
         }
     }
 
-    /// Returns the number of disjoint paths between two nodes: packets with this many successive hashes share no link
+    /// Returns the number of disjoint paths between two nodes. Packets with this many successive hashes share no link
     /// between switches.
     pub fn ways(&self, src: NodeId, dst: NodeId) -> u32 {
         match self.shape {

@@ -1,9 +1,9 @@
-//! Choices of the next port of a packet.
+//! The ports among which the next hop of a packet is chosen.
 
 use std::ops::Range;
 
-/// Ports by which a packet can go on, or links by which it can leave its node: two ranges, of which the second is
-/// mostly empty.
+/// Ports by which a switch can forward a packet, or links by which a packet can leave its node. They are two ranges,
+/// and the second is usually empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Route {
     pub first: Range<u32>,

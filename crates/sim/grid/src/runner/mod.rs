@@ -1,4 +1,5 @@
-//! Runner of a grid: points that are kept are taken from their folder, the others run on threads and are kept.
+//! Runner of a grid. It reads the stored results of points from their folder. It runs all other points on threads, and
+//! stores their results.
 
 use crate::watch::{GridWatch, PointProgress};
 use serde::Serialize;
@@ -10,20 +11,20 @@ use unrack_record::{KeptPoints, RecordError};
 
 /// Point of a grid.
 pub trait Point: Sync {
-    /// Result of a run, as it is kept.
+    /// Result of a run, in the form in which it is stored.
     type Found: Serialize + DeserializeOwned + Send;
     type Error: From<RecordError> + Send;
 
     /// Returns the hash of the scenario and of the files that it names.
     fn scenario_hash(&self) -> &str;
 
-    /// Returns what is asked of the run beside the scenario, and changes its result.
+    /// Returns the options of the run on which its result depends, in addition to the scenario.
     fn asked(&self) -> String;
 
     /// Runs the point.
     ///
     /// # Errors
-    /// If it cannot be run to its end.
+    /// If the point cannot be run to its end.
     fn run(&self, share: &mut PointProgress<'_>) -> Result<Self::Found, Self::Error>;
 }
 
@@ -44,16 +45,17 @@ impl<P: Point> Point for &P {
     }
 }
 
-/// Returns the machine's number of cores: the number of threads that a grid runs on unless told otherwise.
+/// Returns the number of cores of the machine, which is the default number of threads of a grid.
 pub fn cores() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// Returns the results of all points, in their order: those that `kept` has, and those of the others, which are run on
-/// `threads` threads and then kept. The results depend on neither. After an error no further point starts.
+/// Returns the results of all points, in their order. Results that `kept` holds are read; the other points run on
+/// `threads` threads, and their results are then stored. The results depend neither on which of them were stored nor on
+/// the number of threads. After an error, no further point starts.
 ///
 /// # Errors
-/// That of the first point, in the order of the grid, that could not be run or kept.
+/// Returns the error of the first point, in the order of the grid, that could not be run or stored.
 pub fn run<P: Point>(
     points: &[P],
     kept: &KeptPoints,
@@ -72,7 +74,7 @@ pub fn run<P: Point>(
 
 fn one<P: Point>(point: &P, kept: &KeptPoints, watch: &impl GridWatch) -> Result<P::Found, P::Error> {
     let mut share = PointProgress::new(watch);
-    // An equal point of this grid, or another run of it, may have been kept meanwhile.
+    // Meanwhile, an equal point of this grid, or another run of the grid, may have stored the result.
     if let Some(found) = kept.read(point.scenario_hash(), &point.asked()) {
         return Ok(found);
     }
@@ -81,8 +83,8 @@ fn one<P: Point>(point: &P, kept: &KeptPoints, watch: &impl GridWatch) -> Result
     Ok(found)
 }
 
-/// Calls `work` for each of these numbers, and returns what it returned, in their order. After an error, the rest is
-/// left out.
+/// Calls `work` for each of these numbers, and returns the results in the order of the numbers. After an error, it
+/// skips the remaining numbers.
 fn on_threads<T: Send, E: Send>(
     numbers: &[usize],
     threads: NonZeroUsize,

@@ -1,4 +1,4 @@
-//! Bounds of values beyond their type, which the other crates rely on.
+//! Bounds of values that are narrower than their types. Other crates rely on these bounds.
 
 use std::fmt::Display;
 
@@ -13,18 +13,18 @@ use crate::topology::{MOST_NODES, MOST_PORTS, TopologySpec};
 use crate::workload::{BUILT_IN_CDFS, Blades, Collective, Margin, Operation, Size, Workload};
 use unrack_units::nearest::hint;
 
-/// Ports of the largest fat tree with no more nodes than that.
+/// Number of ports per switch of the largest fat tree that has at most `MOST_NODES` nodes.
 const MOST_FAT_TREE_PORTS: u32 = 64;
-/// Largest number of messages of a run, which are numbered in 32 bits.
+/// Largest number of messages of a run, because messages are numbered in 32 bits.
 const MOST_MESSAGES: u64 = u32::MAX as u64;
 const SMALLEST_MTU: Bytes = Bytes::new(64);
 const LARGEST_MTU: Bytes = Bytes::new(64 << 10);
-/// Largest message, 1 TiB: each of 2^31 packets holds no more than 512 B. A fabric may carry less.
+/// Largest message, 1 TiB, so that 2^31 packets of at most 512 B can carry it. A fabric may carry less.
 pub const LARGEST_MESSAGE: Bytes = Bytes::new(1 << 40);
-/// Smallest `alpha`. Switches have powers of two from 1/128 to 8, and none.
+/// Smallest `alpha`. Real switches offer powers of two from 1/128 to 8, and no limit.
 const LEAST_ALPHA: f64 = 1.0 / 1024.0;
 const MOST_ALPHA: f64 = 1024.0;
-/// Longest delay: a longer one is a slip of units.
+/// Longest delay, because a longer one is probably a mistaken unit.
 const LONGEST_DELAY: Time = LinkSpec::LONGEST;
 
 impl Checker<'_> {
@@ -76,12 +76,12 @@ impl Checker<'_> {
                 }
                 return;
             }
-            // These were checked when they were read.
+            // The reader has already checked these topologies.
             TopologySpec::Graph(_) | TopologySpec::Built(_) => return,
         }
         let nodes = network.topology.nodes();
         let is_star = matches!(network.topology, TopologySpec::Star { .. });
-        // Without nodes, the zero itself is reported already.
+        // If there are no nodes, a check above has already reported the zero.
         if !is_star && nodes > 0 && !(2..=MOST_NODES).contains(&nodes) {
             self.complain("network.topology", format!("{nodes} nodes is outside 2 to {MOST_NODES}"));
         } else if network.topology.ports() > MOST_PORTS {
@@ -90,7 +90,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks that there are core switches exactly if racks could not reach each other without (DRack, appendix A.1).
+    /// Checks that there are core switches if and only if racks could not all reach each other without them (DRack,
+    /// appendix A.1).
     fn check_cores(&mut self, racks: u32, hosts: u32, cores: u32) {
         let path = "network.topology.cores";
         if racks == 0 || hosts == 0 {
@@ -114,7 +115,7 @@ impl Checker<'_> {
         self.within(&format!("{path}.propagation"), link.propagation, Time::ZERO, LONGEST_DELAY);
     }
 
-    /// Refuses shared buffers with protocols whose packets do not wait in switches.
+    /// Rejects shared buffers with protocols whose packets do not wait in switches.
     pub(super) fn check_sharing(&mut self, buffer: BufferSize, protocol: Protocol) {
         if let (BufferSize::Shared(_), Some(why)) = (buffer, protocol.profile().no_shared_buffer) {
             self.complain("network.switch.buffer", format!("{why}: leave out `shared`"));
@@ -168,7 +169,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks a collective; limits that depend on the nodes are checked where its messages are made.
+    /// Checks a collective operation. Limits that depend on the number of nodes are checked where the messages are
+    /// created.
     pub(super) fn check_collective(&mut self, path: &str, collective: &Collective) {
         self.within(&format!("{path}.compute"), collective.compute, Time::ZERO, LONGEST_DELAY);
         match (collective.operation, collective.servers) {
@@ -191,7 +193,8 @@ impl Checker<'_> {
         self.within("workload.messages", messages, 1, MOST_MESSAGES);
     }
 
-    /// Checks margins given in messages; those given in time are compared with the run once its traffic is known.
+    /// Checks margins given in messages. Margins given in time are compared with the run later, when its traffic is
+    /// known.
     fn check_margins(&mut self, workload: &Workload, messages: u64) {
         let count = |margin| match margin {
             Margin::Messages(count) => count,
@@ -232,7 +235,7 @@ impl Checker<'_> {
     }
 
     pub(super) fn within<T: PartialOrd + Display>(&mut self, path: &str, value: T, least: T, most: T) {
-        // NaN is outside as well.
+        // Written this way so that NaN is rejected too.
         if !(value >= least && value <= most) {
             self.complain(path, format!("{value} is outside {least} to {most}"));
         }

@@ -1,4 +1,4 @@
-//! Reading of the file that lists the cables of a `graph`.
+//! Reads the file that lists the cables of a `graph`.
 
 use super::Checker;
 use crate::graph::list::ListedGraph;
@@ -6,7 +6,7 @@ use crate::topology::{Cabling, TopologySpec};
 use crate::workload::FileRef;
 use unrack_input::read_text;
 
-/// Largest file: as many cables as fit, and some comments.
+/// Largest file: room for the maximum number of cables, and for some comments.
 const MOST_BYTES: u64 = 64 << 20;
 
 impl Checker<'_> {

@@ -1,4 +1,4 @@
-//! Check of a scenario's faults.
+//! Checks the faults of a scenario.
 
 use super::Checker;
 use crate::faults::{BitErrors, Failure, Faults};
@@ -47,7 +47,7 @@ impl Checker<'_> {
         nodes.iter().map(|node| self.failure(node, network)).collect()
     }
 
-    /// Decodes and checks a failure. Each problem points at the key at fault.
+    /// Decodes and checks a failure. Each problem is reported at the key that causes it.
     fn failure(&mut self, node: &Node, network: Option<&NetworkSpec>) -> Option<Failure> {
         let failure = decode::<Failure>(node, "failures", &mut self.problems)?;
         let mut refuse = |key: &str, message: String| {
@@ -104,5 +104,5 @@ impl Checker<'_> {
     }
 }
 
-/// Latest time of a failure: times count picoseconds in 64 bits, and events after an outage need room.
+/// Latest time in a failure. Times are picoseconds in 64 bits, and events after an outage need some of that range.
 const LATEST: Time = Time::from_us(1_000_000_000_000);

@@ -1,4 +1,4 @@
-//! Check of the inside of hosts.
+//! Checks the `[host]` table: the components inside hosts.
 
 use super::Checker;
 use crate::host::{DramCache, HostSpec};
@@ -7,18 +7,18 @@ use crate::network::NetworkSpec;
 use crate::{Protocol, listed};
 use unrack_units::{Bytes, Time};
 
-/// Least and largest granularity of interleaving in CXL (DRack §2.5).
+/// Smallest and largest granularity of interleaving in CXL (DRack §2.5).
 const INTERLEAVES: [Bytes; 2] = [Bytes::new(256), Bytes::new(16 << 10)];
-/// Least and largest cache line: a processor's line, and a section.
+/// Smallest and largest line of the DRAM cache. The smallest is the cache line of a processor.
 const LINES: [Bytes; 2] = [Bytes::new(64), Bytes::new(64 << 10)];
-/// Bytes of a huge page (DRack §4.2).
+/// Bytes of a section, which is a huge page (DRack §4.2).
 const SECTION: u64 = 2 << 20;
 const MOST_PARTS: usize = 8;
 const MOST_CORES: u32 = 1024;
 const MOST_QUEUED: u32 = 1 << 16;
-/// Largest number of loads of a header, one after the other: more than any stack needs.
+/// Largest number of consecutive loads of a header. No network stack needs more.
 const MOST_LOADS: u32 = 1 << 10;
-/// Largest number of hosts in a rack: each host has a queue for every other host of its rack.
+/// Largest number of hosts in a rack, because each host has a queue for every other host of its rack.
 const MOST_HOSTS: u32 = 1024;
 const LARGEST_MEMORY: Bytes = Bytes::new(1 << 44);
 
@@ -51,7 +51,7 @@ impl Checker<'_> {
         let HostSpec { memory, cpu, nic, .. } = host;
         self.within("host.memory.rate", memory.rate, LinkSpec::SLOWEST, LinkSpec::FASTEST);
         self.within("host.memory.latency", memory.latency, Time::ZERO, LinkSpec::LONGEST);
-        // Buffers of each size have sections of their own.
+        // Buffers of each line size need at least one section, because sizes do not share sections.
         let sections = Bytes::new(SECTION * host.cache.lines.len().max(1) as u64);
         self.within("host.memory.size", memory.size, sections, LARGEST_MEMORY);
         self.power_of_two("host.memory.interleave", memory.interleave, INTERLEAVES);

@@ -1,5 +1,5 @@
-//! Check of the jobs of a mix. Limits that depend on their placement and numbers of ranks are checked where their
-//! messages are made.
+//! Checks the jobs of a mix. Limits that depend on placement and on numbers of ranks are checked where the messages are
+//! created.
 
 use super::Checker;
 use crate::workload::jobs::{Embedding, Job, Jobs, KeyValue, Kronecker, Training, WordCount};
@@ -7,11 +7,11 @@ use crate::workload::{Collective, Operation};
 use std::collections::BTreeSet;
 use unrack_units::{Bytes, Time};
 
-/// Longest time: a longer one is a slip of units.
+/// Longest time, because a longer one is probably a mistaken unit.
 const LONGEST: Time = Time::from_us(3_600_000_000);
-/// Largest scale of a graph: 2^24 vertices take some gigabytes.
+/// Largest scale of a graph, because 2^24 vertices already take some gigabytes.
 const LARGEST_SCALE: u32 = 24;
-/// Largest number of words or keys, which are drawn one by one before the run.
+/// Largest number of words or keys, because each of them is drawn before the run.
 const MOST_DRAWS: u64 = 1 << 28;
 const MOST_JOBS: usize = 4096;
 const MOST_SLOTS: u32 = 1024;
@@ -86,7 +86,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Refuses more ranks than the rack has room for, before anything is computed for them.
+    /// Rejects more ranks than the rack has room for, before any traffic is computed for them.
     fn check_hosts(&mut self, path: &str, hosts: u32, nodes: u32, slots: u32) {
         let room = u64::from(nodes) * u64::from(slots);
         if !(2..=room).contains(&u64::from(hosts)) {

@@ -1,4 +1,4 @@
-//! Check of a scenario: from a tree to the scenario's parts, or to a list of all its problems.
+//! Checks a scenario: converts its tree to the parts of the scenario, or to a list of all problems.
 
 pub(crate) mod bounds;
 mod cables;
@@ -46,7 +46,7 @@ pub(crate) struct Parts {
     pub host: Option<HostSpec>,
 }
 
-/// Keys at the top of a scenario, and their meanings.
+/// Keys at the top level of a scenario, and their meanings.
 pub(crate) const SECTIONS: [(&str, &str); 8] = [
     ("seed", "Seed of all that is drawn at random. Default 1."),
     ("network", "Topology, links and switches."),
@@ -61,21 +61,21 @@ pub(crate) const SECTIONS: [(&str, &str); 8] = [
     ),
 ];
 
-/// Seed of a scenario that gives none.
+/// Seed of a scenario that sets none.
 const DEFAULT_SEED: u64 = 1;
 
-/// Keys of the table `network` except its topology.
+/// Keys of the table `network`, except `topology`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(default)]
 struct Common {
     link: LinkSpec,
-    /// Link between switches. Default: as `link`.
+    /// Link between switches. Default: equal to `link`.
     core_link: Option<LinkSpec>,
     /// Link of each host to the CXL switch of its rack, on a `drack` or with `[host]`. Default: 500 Gb/s and
     /// 55 ns (DRack §2.4, §7.1).
     cxl_link: Option<LinkSpec>,
     switch: SwitchSpec,
-    /// Largest packet, without headers of the fabric. Default 1500 B, as Ethernet's.
+    /// Largest packet, without headers of the fabric. Default 1500 B, as on Ethernet.
     mtu: Bytes,
     headers: Headers,
 }
@@ -88,12 +88,13 @@ impl Default for Common {
 }
 
 impl<'a> Checker<'a> {
-    /// Creates a checker of the scenario `root` without problems so far.
+    /// Creates a checker of the scenario `root` with an empty list of problems.
     pub(crate) fn new(root: &'a Node, sources: &'a [Source], known: &'a Known) -> Checker<'a> {
         Checker { root, sources, known, problems: Vec::new() }
     }
 
-    /// Returns the parts if nothing is wrong; otherwise `None`, and `problems` is not empty.
+    /// Returns the parts of the scenario if it has no problem. Otherwise it returns `None`, and `problems` is not
+    /// empty.
     pub(crate) fn parts(&mut self) -> Option<Parts> {
         self.refuse_unknown_sections();
         let seed = match self.root.get("seed") {
@@ -159,7 +160,7 @@ impl<'a> Checker<'a> {
         (kind.read)(self, &rest)
     }
 
-    /// Reads the workload; what it needs of the network is checked only if there is a valid network.
+    /// Reads the workload. Conditions that involve the network are checked only if the network itself is valid.
     fn workload(&mut self, network: Option<&NetworkSpec>) -> Option<Workload> {
         let (kind, rest) = self.chosen("workload", "kind", Workload::KINDS)?;
         let mut workload = match kind {
@@ -177,7 +178,7 @@ impl<'a> Checker<'a> {
         Some(workload)
     }
 
-    /// Resolves the workload's files relative to the file that names them.
+    /// Resolves the files of the workload relative to the scenario file that names them.
     fn place_files(&self, workload: &mut Workload) {
         let size = |size: &mut Size, path| {
             if let Size::File { file, .. } = size {
@@ -204,7 +205,7 @@ impl<'a> Checker<'a> {
         file.path = folder.join(&file.written);
     }
 
-    /// Returns the word that selects the kind of the table at `path`, and the rest of that table.
+    /// Returns the word that selects the kind of the table at `path`, and the table without that word.
     fn chosen(&mut self, path: &str, tag: &str, words: &[&'static str]) -> Option<(&'static str, Node)> {
         let table = self.table(path)?;
         let Some(word) = table.get(tag) else {
@@ -226,7 +227,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Returns the table at a dotted path; reports a problem if there is none.
+    /// Returns the table at a dotted path. If there is none, reports a problem and returns `None`.
     fn table(&mut self, path: &str) -> Option<&'a Node> {
         let (parent, key) = path.rsplit_once('.').unwrap_or(("", path));
         let around = if parent.is_empty() { Some(self.root) } else { self.root.at(parent) }?;
@@ -238,7 +239,7 @@ impl<'a> Checker<'a> {
         None
     }
 
-    /// Reports that a table lacks a key; if it has a similar key, suggests the correct one.
+    /// Reports that a table lacks a key. If the table has a similar key, the report suggests the correct spelling.
     fn missing(&mut self, path: &str, table: &Node, key: &str) {
         let path = if path.is_empty() { "the scenario" } else { path };
         let keys = || table.table().into_iter().flatten();
@@ -262,7 +263,7 @@ impl<'a> Checker<'a> {
         decode(node, path, &mut self.problems)
     }
 
-    /// Decodes a table whose key `beside` was read before.
+    /// Decodes a table whose key `beside` has been read separately.
     pub(crate) fn decode_beside<T: DeserializeOwned>(
         &mut self,
         node: &Node,
@@ -273,7 +274,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Returns the schema of `network` but for its topology.
+/// Returns the schema of `network`, without its topology.
 pub(crate) fn common_schema() -> Schema {
     let mut network = schema::for_type::<Common>();
     network["properties"]["cxl_link"]["default"] = json!(LinkSpec::CXL);
@@ -288,7 +289,8 @@ pub(crate) fn network_schema(topology: &TopologySpec) -> Schema {
     network
 }
 
-/// Sets the default blades of a captured program: it runs on half of the nodes, and the other half holds its memory.
+/// Sets the default blades of a captured program: half of the nodes run the program, and the other half holds its
+/// memory.
 fn fill_blades(workload: &mut Workload, nodes: u32) {
     if let Workload::Trace(Trace { blades: blades @ None, .. }) = workload {
         *blades = Some(Blades::half(nodes));

@@ -1,4 +1,4 @@
-//! Error of serde, in the words of this program.
+//! Errors of serde, reworded for users of scenario files.
 
 use serde::de::{Error, Expected, Unexpected};
 
@@ -9,21 +9,21 @@ use unrack_units::nearest::{hint, one_of};
 #[derive(Debug)]
 pub(crate) struct Fault {
     message: Message,
-    /// Keys that lead to the error, innermost first.
+    /// Keys on the path to the error, innermost first.
     keys: Vec<String>,
     place: Option<Place>,
-    /// True if a key is missing.
+    /// Whether the error is a missing key.
     pub missing: bool,
 }
 
-/// Message that goes before or after the path.
+/// Message that is printed after the path of a key.
 #[derive(Debug)]
 enum Message {
-    /// Message about the value at the path: `network.link.rate: ...`
+    /// Message about the value at the path, as in `network.link.rate: ...`.
     Of(String),
-    /// Message about the table around the innermost key: `network.link ...`
+    /// Message about the table that contains the innermost key, as in `network.link ...`.
     Around(String),
-    /// Message about the table at the path: `network.link ...`
+    /// Message about the table at the path, as in `network.link ...`.
     Whole(String),
 }
 
@@ -32,40 +32,41 @@ impl Fault {
         Fault { message, keys: Vec::new(), place: None, missing: false }
     }
 
-    /// Returns the fault of an unknown key, with a suggestion.
+    /// Returns the error of an unknown key, with a suggestion.
     pub(super) fn unknown_key(key: &str, known: &[&str]) -> Fault {
         let shown = key.escape_debug();
         Fault::new(Message::Around(format!("has no key `{shown}`{}", hint(key, known))))
     }
 
-    /// Returns the fault of a value that is not what was expected.
+    /// Returns the error of a value of the wrong type or form.
     pub(super) fn wrong(found: &str, expected: &str) -> Fault {
         Fault::new(Message::Of(format!("expected {expected}, found {found}")))
     }
 
-    /// Returns the fault of an unknown word, with a suggestion.
+    /// Returns the error of an unknown word, with a suggestion.
     pub(super) fn unknown_word(found: &str, words: &[&str]) -> Fault {
         Fault::new(Message::Of(format!("no such choice: {found}{}", hint(found.trim_matches('`'), words))))
     }
 
-    /// Sets the place, unless a more precise one is set already.
+    /// Sets the place of the error, unless a more precise place is already set.
     pub(super) fn at(mut self, place: Place) -> Fault {
         self.place.get_or_insert(place);
         self
     }
 
-    /// Returns the fault with `key` added to its path.
+    /// Returns the error with `key` added to its path.
     pub(super) fn inside(mut self, key: &str, place: Place) -> Fault {
         self.keys.push(key.into());
         self.at(place)
     }
 
-    /// Returns the keys from the outermost to the innermost.
+    /// Returns the keys of the path, from the outermost to the innermost.
     pub(super) fn keys(&self) -> Vec<String> {
         self.keys.iter().rev().cloned().collect()
     }
 
-    /// Returns the problem to report, with `path` as the path of the outermost table.
+    /// Returns the problem to report. `path` is the path of the outermost table, and `otherwise` is the place to report
+    /// if the error has none.
     pub(super) fn problem(self, path: &str, otherwise: Place) -> Problem {
         let mut keys = self.keys();
         if let Message::Around(_) = self.message {
@@ -126,7 +127,7 @@ fn shown(found: Unexpected) -> String {
     }
 }
 
-/// Returns the expectation of serde in words that users of the file know.
+/// Returns the expectation of serde in words that users of a scenario file know.
 fn plain(expected: &str) -> String {
     match expected {
         "u8" => "a whole number from 0 to 255".into(),

@@ -1,8 +1,8 @@
-//! Decoding of a tree into typed values, by serde, with every problem at its place.
+//! Decodes a tree into typed values through serde, and reports every problem at its place.
 //!
-//! A type needs `Deserialize` and, for its defaults, `#[serde(default)]`; unknown keys are refused whether or not it
-//! has `deny_unknown_fields`. Units are written as text, and a bare number in place of text with a unit is refused by
-//! the unit's own message.
+//! A type needs `Deserialize` and, for its defaults, `#[serde(default)]`. Unknown keys are rejected even if the type
+//! lacks `deny_unknown_fields`. Quantities are written as text with a unit. If a file has a bare number instead, the
+//! parser of the quantity rejects it with its message about the missing unit.
 
 mod fault;
 mod reader;
@@ -12,18 +12,18 @@ use serde::de::DeserializeOwned;
 use crate::problem::Problem;
 use crate::tree::Node;
 
-/// Largest number of problems reported for one table; more are no help.
+/// Largest number of problems reported for one table, because longer lists do not help the user.
 const MOST_PROBLEMS: usize = 20;
 
-/// Reads `node`, found at `path`, as `T`; or reports everything that is wrong with it.
+/// Decodes `node`, which is at `path`, as `T`. If that fails, it reports every problem of the node and returns `None`.
 ///
-/// serde stops at the first problem. To find the others, the faulty entry is removed and the rest is read again, until
-/// no further problem is found.
+/// serde stops at the first problem. To find the others, this function removes the faulty entry and decodes the rest
+/// again, until it finds no further problem.
 pub(crate) fn decode<T: DeserializeOwned>(node: &Node, path: &str, problems: &mut Vec<Problem>) -> Option<T> {
     decode_beside(node, path, &[], problems)
 }
 
-/// Decodes a table whose keys `beside` are read elsewhere: they are only suggested in messages.
+/// Decodes a table whose keys `beside` are read separately. These keys only appear as suggestions in messages.
 pub(crate) fn decode_beside<T: DeserializeOwned>(
     node: &Node,
     path: &str,
@@ -34,7 +34,7 @@ pub(crate) fn decode_beside<T: DeserializeOwned>(
     for found in 0..MOST_PROBLEMS {
         match T::deserialize(reader::Reader { node: &node, beside }) {
             Ok(value) => return (found == 0).then_some(value),
-            // Possibly missing because it was removed.
+            // The key may be missing only because an earlier round removed it.
             Err(fault) if fault.missing && found > 0 => return None,
             Err(fault) => {
                 let removed = node.remove(&fault.keys());

@@ -11,7 +11,7 @@ use crate::tree::{Entry, Node, Value};
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
     pub node: &'a Node,
-    /// Keys of this table that are read elsewhere.
+    /// Keys of this table that are read separately.
     pub beside: &'a [&'a str],
 }
 
@@ -36,8 +36,8 @@ impl<'de> Deserializer<'de> for Reader<'_> {
         }
     }
 
-    /// Reads a quantity from text. A number is passed on as its text, so that the quantity's own parser accepts it or
-    /// says which unit is missing.
+    /// Reads a quantity from text. A number is passed on as text, so that the parser of the quantity either accepts it
+    /// or reports the missing unit.
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match &self.node.value {
             Value::Integer(number) => visitor.visit_str(&number.to_string()),

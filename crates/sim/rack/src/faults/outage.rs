@@ -1,24 +1,24 @@
-//! Outages of a cable, and when they are detected.
+//! Outages of a cable, and the times at which they are detected.
 
 use unrack_units::Time;
 
-/// Period in which a cable is down, possibly repeated.
+/// Period during which a cable is down. It may repeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outage {
     from: Time,
     length: Time,
-    /// Time between two starts; `MAX` if it happens once.
+    /// Time from one start to the next; `MAX` if the outage does not repeat.
     every: Time,
-    /// Time from each change until it is detected; `MAX` if never.
+    /// Time from each start or end until the network detects it; `MAX` if it never does.
     detected_after: Time,
 }
 
 impl Outage {
-    /// Creates an outage. An `until` of `MAX` means for ever; `every` is the time from the start of one to the start of
-    /// the next; `detected_after` is the time from each change until it is detected.
+    /// Creates an outage. It never ends if `until` is `MAX`. `every` is the time from the start of one outage to the
+    /// start of the next. `detected_after` is the time from each start or end until the network detects it.
     ///
     /// # Errors
-    /// Returns the rule that these times break, and how.
+    /// Returns the rule that these times violate, and the offending times.
     pub fn new(
         from: Time,
         until: Time,
@@ -36,17 +36,17 @@ impl Outage {
         Ok(Outage { from, length, every, detected_after: detected_after.unwrap_or(Time::MAX) })
     }
 
-    /// Returns when the outage is detected for the first time.
+    /// Returns the time at which the network first detects the outage.
     pub fn first_known(&self) -> Time {
         Time::from_ps(self.from.as_ps().saturating_add(self.detected_after.as_ps()))
     }
 
-    /// Returns whether the outage is detected and in force, as known at `now`.
+    /// Returns whether the network, at `now`, considers the cable down. Detection of each start and end is delayed.
     pub fn is_known(&self, now: Time) -> bool {
         now >= self.detected_after && self.covers(now - self.detected_after)
     }
 
-    /// Returns whether any of it is within these times, ends included.
+    /// Returns whether the outage overlaps the period from `first` to `last`, both included.
     pub fn meets(&self, first: Time, last: Time) -> bool {
         if first < self.from {
             return last >= self.from;
@@ -55,21 +55,21 @@ impl Outage {
         since < self.length || self.every - since <= last - first
     }
 
-    /// Returns whether it is down at this time.
+    /// Returns whether the cable is down at this time.
     pub fn covers(&self, at: Time) -> bool {
         self.meets(at, at)
     }
 
-    /// Returns when the outage that covers `at` ends; `None` if never.
+    /// Returns the end of the outage that covers `at`; `None` if it never ends.
     pub fn end_after(&self, at: Time) -> Option<Time> {
         let start = at - self.since_start(at);
         start.as_ps().checked_add(self.length.as_ps()).filter(|end| *end < u64::MAX).map(Time::from_ps)
     }
 
-    /// Returns when the next start or end is detected, after `now`.
+    /// Returns the next time after `now` at which the network detects a start or an end.
     pub fn next_known(&self, now: Time) -> Option<Time> {
         let Outage { from, length, every, detected_after } = *self;
-        // During an outage the next to be detected is its end, else the start of one.
+        // During a detected outage, its end is detected next; otherwise, the start of the next outage is.
         let then = now.as_ps().saturating_sub(detected_after.as_ps());
         let start = if then < from.as_ps() || now < detected_after {
             from.as_ps()
@@ -82,7 +82,7 @@ impl Outage {
         known.into_iter().filter(|at| (now.as_ps() + 1..u64::MAX).contains(at)).min().map(Time::from_ps)
     }
 
-    /// Returns the time since its latest start.
+    /// Returns the time since the latest start of the outage.
     fn since_start(&self, at: Time) -> Time {
         Time::from_ps((at - self.from).as_ps() % self.every.as_ps())
     }
@@ -94,7 +94,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The known state does not change between one detected change and the next.
+        /// The known state does not change between two detected changes.
         #[test]
         fn changes_are_known_one_after_the_other(
             from in 0u64..40, length in 1u64..30, every in prop::option::of(31u64..60), after in 0u64..50, now in 0u64..300,
@@ -108,7 +108,7 @@ mod tests {
             prop_assert_eq!(outage.next_known(Time::from_ps(now)).map(Time::as_ps), change);
         }
 
-        /// An outage meets an interval if and only if it covers some time in it.
+        /// An outage overlaps an interval if and only if it covers some time in the interval.
         #[test]
         fn an_outage_meets_what_it_covers(
             from in 0u64..50, length in 1u64..20, pause in 0u64..20, first in 0u64..200, more in 0u64..40,

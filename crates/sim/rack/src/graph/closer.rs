@@ -1,10 +1,11 @@
-//! Links of a node that lead closer to another.
+//! Links of a node that lead closer to another node.
 
 use super::{Cube, Graph};
 use std::fmt;
 use std::sync::OnceLock;
 
-/// Cache for graphs without coordinates: the distances of all nodes to each node asked for, two bytes each.
+/// Cache for graphs without coordinates. For each destination that was requested, it holds the distances of all nodes,
+/// in two bytes each.
 #[derive(Clone)]
 pub(super) struct Distances(Box<[OnceLock<Box<[u16]>>]>);
 
@@ -21,7 +22,7 @@ impl fmt::Debug for Distances {
     }
 }
 
-/// Always equal: distances follow from the links.
+/// Two caches are always equal, because distances follow from the links of the graph.
 impl PartialEq for Distances {
     fn eq(&self, _other: &Distances) -> bool {
         true
@@ -30,7 +31,7 @@ impl PartialEq for Distances {
 impl Eq for Distances {}
 
 impl Graph {
-    /// Returns the hops from one node to another.
+    /// Returns the number of hops from one node to another.
     pub fn distance(&self, from: u32, to: u32) -> u32 {
         match &self.cube {
             Some(cube) => cube.distance(from, to),
@@ -38,7 +39,7 @@ impl Graph {
         }
     }
 
-    /// Returns the ports of a node by which shortest paths lead to another, one bit each.
+    /// Returns the ports through which shortest paths lead from `node` to another node, as one bit per port.
     pub fn closer(&self, node: u32, to: u32) -> u8 {
         if let Some(cube) = &self.cube {
             return cube.closer(node, to);
@@ -72,7 +73,7 @@ impl Cube {
         ports
     }
 
-    /// Returns whether there are neighbours up and down a dimension from a coordinate.
+    /// Returns whether a coordinate has a neighbour above it, and one below it, in a dimension.
     fn neighbours(&self, dimension: usize, at: u32) -> [bool; 2] {
         match self.side(dimension) {
             1 => [false, false],

@@ -1,13 +1,13 @@
-//! Coordinates of tori and meshes.
+//! Coordinates of nodes in tori and meshes.
 
 use super::{GraphError, MOST_NODES};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Largest number of dimensions: each takes at least one of a node's eight ports.
+/// Largest number of dimensions, because each dimension takes at least one of the eight ports of a node.
 const MOST_SIDES: usize = 8;
 
-/// Nodes along each dimension: `[8, 8, 8]`.
+/// Number of nodes along each dimension, for example `[8, 8, 8]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Sides {
     sides: [u32; MOST_SIDES],
@@ -18,7 +18,7 @@ impl Sides {
     /// Creates the sides of a cube.
     ///
     /// # Errors
-    /// If there are no sides, more than eight, or one is not from 1 to [`MOST_NODES`].
+    /// If there are no sides or more than eight, or if a side is outside 1 to [`MOST_NODES`].
     pub fn new(sides: &[u32]) -> Result<Sides, GraphError> {
         let fits = (1..=MOST_SIDES).contains(&sides.len())
             && sides.iter().all(|side| (1..=MOST_NODES).contains(side));
@@ -30,12 +30,12 @@ impl Sides {
         Ok(Sides { sides: all, count: sides.len() as u8 })
     }
 
-    /// Returns the nodes along each dimension.
+    /// Returns the number of nodes along each dimension.
     pub fn as_slice(&self) -> &[u32] {
         &self.sides[..usize::from(self.count)]
     }
 
-    /// Returns the number of nodes, saturating.
+    /// Returns the number of nodes; it saturates at `u32::MAX`.
     pub fn nodes(&self) -> u32 {
         self.as_slice().iter().fold(1, |nodes, side| nodes.saturating_mul(*side))
     }
@@ -66,15 +66,16 @@ impl<'de> Deserialize<'de> for Sides {
     }
 }
 
-/// Step along a dimension.
+/// One step along a dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Direction {
     pub dimension: usize,
-    /// True for a step to the next higher coordinate.
+    /// Whether the step goes to the next higher coordinate.
     pub up: bool,
 }
 
-/// Torus or mesh: the coordinates of nodes. Node 0 is at 0 in all dimensions; the last dimension changes fastest.
+/// Coordinates of the nodes of a torus or mesh. Node 0 has coordinate 0 in all dimensions, and the last dimension
+/// changes fastest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cube {
     sides: Vec<u32>,
@@ -110,12 +111,13 @@ impl Cube {
         self.sides[dimension]
     }
 
-    /// Returns the difference between the numbers of neighbours in a dimension, except where it wraps.
+    /// Returns the difference between the numbers of two neighbours in a dimension, except where the dimension wraps
+    /// around.
     pub fn stride(&self, dimension: usize) -> u32 {
         self.strides[dimension]
     }
 
-    /// Returns whether all sides are rings, so that every node looks like any other.
+    /// Returns whether all sides are rings, so that all nodes are equivalent.
     pub fn is_torus(&self) -> bool {
         self.wraps || self.sides.iter().all(|side| *side <= 2)
     }
@@ -125,14 +127,14 @@ impl Cube {
         node / self.strides[dimension] % self.sides[dimension]
     }
 
-    /// Returns the directions in the order of ports.
+    /// Returns the directions that have a port, in the order of ports.
     pub fn directions(&self) -> impl Iterator<Item = Direction> + '_ {
         let both = |dimension| [true, false].map(|up| Direction { dimension, up });
         (0..self.dimensions()).flat_map(both).filter(|direction| self.is_way(*direction))
     }
 
-    /// Returns whether a direction has a port. A ring of two has one cable: up from 0 and down from 1 is one direction,
-    /// up.
+    /// Returns whether a direction has a port. A ring of two nodes has only one cable, so that up from 0 and down from
+    /// 1 are the same direction, up.
     fn is_way(&self, direction: Direction) -> bool {
         match self.sides[direction.dimension] {
             1 => false,
@@ -141,7 +143,7 @@ impl Cube {
         }
     }
 
-    /// Returns the neighbour in this direction, if there is one.
+    /// Returns the neighbour in this direction; `None` if there is none.
     pub fn step(&self, node: u32, direction: Direction) -> Option<u32> {
         let Direction { dimension, up } = direction;
         let (side, stride, at) =
@@ -157,8 +159,8 @@ impl Cube {
         Some(node - at * stride + next * stride)
     }
 
-    /// Returns the hops along a dimension from one coordinate to another: up, and down. `None` where there is no such
-    /// way.
+    /// Returns the number of hops along a dimension from one coordinate to another, going up and going down. A
+    /// direction that does not lead there has `None`.
     pub fn hops(&self, dimension: usize, from: u32, to: u32) -> [Option<u32>; 2] {
         let side = self.sides[dimension];
         match (from == to, side, self.wraps) {
@@ -169,7 +171,7 @@ impl Cube {
         }
     }
 
-    /// Returns the hops of a shortest path between two nodes.
+    /// Returns the number of hops of a shortest path between two nodes.
     pub fn distance(&self, a: u32, b: u32) -> u32 {
         let along = |dimension| {
             let hops = self.hops(dimension, self.coordinate(a, dimension), self.coordinate(b, dimension));
@@ -178,7 +180,7 @@ impl Cube {
         (0..self.dimensions()).map(along).sum()
     }
 
-    /// Returns the hops between the two nodes that are furthest apart.
+    /// Returns the number of hops between the two nodes that are furthest apart.
     pub fn diameter(&self) -> u32 {
         let along = |side: &u32| if self.wraps { side / 2 } else { side - 1 };
         self.sides.iter().map(along).sum()
@@ -190,7 +192,7 @@ impl Cube {
             let ends = up.filter_map(move |direction| self.step(node, direction));
             ends.map(move |end| (node, end))
         };
-        // Both ends of a ring of two list its cable.
+        // Both nodes of a ring of two list the same cable; therefore only the lower one keeps it.
         (0..self.nodes())
             .flat_map(ups)
             .filter(|(node, end)| {

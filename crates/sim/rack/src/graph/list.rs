@@ -1,4 +1,5 @@
-//! Graphs as text: one cable per line, with its ends and, if they differ from the network's, its rate and propagation.
+//! Graphs as text. Each line is one cable: its two ends and, if they differ from the network's, its rate and
+//! propagation.
 //!
 //! ```text
 //! # Nodes are numbered from 0, and all linked.
@@ -11,26 +12,26 @@ use super::{Graph, GraphError, MOST_NODES};
 use crate::link::LinkSpec;
 use unrack_units::{Rate, Time};
 
-/// Graph, and the properties of its cables.
+/// A graph and the properties of its cables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedGraph {
     pub graph: Graph,
     pub cables: Vec<Cable>,
 }
 
-/// Properties of a cable that its line gives besides its ends.
+/// Properties of a cable that its line sets in addition to its ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cable {
-    /// Rate each way. `None`: as the network's links.
+    /// Rate in each direction. `None`: as `network.link`.
     pub rate: Option<Rate>,
-    /// Propagation each way. `None`: as the network's links.
+    /// Propagation in each direction. `None`: as `network.link`.
     pub propagation: Option<Time>,
 }
 
 /// Error in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListError {
-    /// Line, from 1. `None` for the list as a whole.
+    /// Line of the error, counted from 1. `None` if the error concerns the whole list.
     pub line: Option<usize>,
     pub message: String,
 }
@@ -47,10 +48,10 @@ impl std::fmt::Display for ListError {
 }
 
 impl ListedGraph {
-    /// Reads a list. The number of nodes follows from the highest number in it.
+    /// Reads a list. The number of nodes is one more than the highest node number in the list.
     ///
     /// # Errors
-    /// The first line that is not a cable, or the reason why the cables are not a [`Graph`].
+    /// Returns the first line that is not a cable, or the reason why the cables do not form a [`Graph`].
     pub fn read(text: &str) -> Result<ListedGraph, ListError> {
         let (mut lines, mut ends, mut cables) = (Vec::new(), Vec::new(), Vec::new());
         for (n, line) in text.lines().enumerate() {

@@ -1,7 +1,8 @@
-//! Racks without switches: nodes that forward for each other over direct links.
+//! Racks without switches, whose nodes forward for each other over direct links.
 //!
-//! A [`Graph`] numbers the two directions of every cable as links: the links that leave a node have consecutive
-//! numbers, and the index of a link among them is its *port*. Tori and meshes also have coordinates ([`Cube`]).
+//! A [`Graph`] numbers the two directions of every cable as separate links. The links that leave a node have
+//! consecutive numbers, and the index of a link among them is its *port*. Tori and meshes also have coordinates
+//! ([`Cube`]).
 
 mod closer;
 mod cube;
@@ -16,23 +17,23 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-/// Largest number of links that leave a node: a hop of a source route has three bits (R2C2 §4.2).
+/// Largest number of links that leave a node, because a hop of a source route has three bits (R2C2 §4.2).
 pub const MOST_PORTS: u32 = 8;
-/// Largest number of nodes: addresses have 16 bits (R2C2 §4.2).
+/// Largest number of nodes, because addresses have 16 bits (R2C2 §4.2).
 pub const MOST_NODES: u32 = 1 << 16;
 
-/// Nodes and the links between them. Connected, unless links were removed ([`Graph::without`]).
+/// Nodes and the links between them. The graph is connected, unless links were removed ([`Graph::without`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Graph {
-    /// First link of each node, by node; and the number of links.
+    /// First link of each node, by node, followed by the number of links.
     first: Vec<u32>,
     /// Receiving node of each link, by link.
     to: Vec<u32>,
     /// Sending node of each link, by link.
     from: Vec<u32>,
-    /// Other direction of each link's cable, by link.
+    /// Opposite direction of the cable of each link, by link.
     reverse: Vec<u32>,
-    /// Index of each link's cable among those that the graph was built from, by link.
+    /// Number of the cable of each link, by link. Cables are numbered as in the list from which the graph was built.
     cable: Vec<u32>,
     cube: Option<Cube>,
     distances: Distances,
@@ -42,7 +43,7 @@ impl Graph {
     /// Builds a graph from cables between nodes.
     ///
     /// # Errors
-    /// Unless the graph is connected, with at most [`MOST_PORTS`] cables per node and no two between the same nodes.
+    /// If the graph is not connected, a node has more than [`MOST_PORTS`] cables, or two cables connect the same nodes.
     pub fn of_cables(nodes: u32, cables: &[(u32, u32)]) -> Result<Graph, GraphError> {
         if !(2..=MOST_NODES).contains(&nodes) {
             return Err(GraphError::Nodes(nodes));
@@ -98,17 +99,17 @@ impl Graph {
         Graph { first, to, from, reverse, cable, cube: None, distances }
     }
 
-    /// Builds a k-ary n-cube: a torus if it wraps, else a mesh. A ring of two is one cable.
+    /// Builds a k-ary n-cube: a torus if it wraps, otherwise a mesh. A ring of two nodes has one cable.
     ///
     /// # Errors
-    /// If it has fewer than two nodes, more than [`MOST_NODES`], or nodes with more than [`MOST_PORTS`] cables.
+    /// If the cube has fewer than two nodes, more than [`MOST_NODES`], or nodes with more than [`MOST_PORTS`] cables.
     pub fn cube(sides: Sides, wraps: bool) -> Result<Graph, GraphError> {
         let cube = Cube::new(sides, wraps)?;
         let graph = Graph::of_cables(cube.nodes(), &cube.cables())?;
         Ok(graph.in_order_of(cube))
     }
 
-    /// Renumbers ports by dimension, up before down, which the order of cables does not give.
+    /// Renumbers the ports by dimension, up before down. The order of the cables does not give this numbering.
     fn in_order_of(mut self, cube: Cube) -> Graph {
         let old = self.clone();
         let mut place_of = vec![0; old.to.len()];
@@ -132,7 +133,7 @@ impl Graph {
         self.first.len() as u32 - 1
     }
 
-    /// Returns the number of links: both directions of all cables.
+    /// Returns the number of links, which counts both directions of all cables.
     pub fn links(&self) -> u32 {
         self.to.len() as u32
     }
@@ -142,7 +143,7 @@ impl Graph {
         self.first[node as usize]..self.first[node as usize + 1]
     }
 
-    /// Returns the node that a link leads to.
+    /// Returns the node to which a link leads.
     pub fn to(&self, link: u32) -> u32 {
         self.to[link as usize]
     }
@@ -152,22 +153,22 @@ impl Graph {
         self.from[link as usize]
     }
 
-    /// Returns the other direction of the same cable.
+    /// Returns the opposite direction of the same cable.
     pub fn reverse(&self, link: u32) -> u32 {
         self.reverse[link as usize]
     }
 
-    /// Returns the index of a link's cable among those that the graph was built from.
+    /// Returns the number of the cable of a link, in the list from which the graph was built.
     pub fn cable(&self, link: u32) -> u32 {
         self.cable[link as usize]
     }
 
-    /// Returns the index of a link among those of its node.
+    /// Returns the port of a link: its index among the links of its node.
     pub fn port(&self, link: u32) -> u32 {
         link - self.first[self.from(link) as usize]
     }
 
-    /// Returns the link from a node to its neighbour.
+    /// Returns the link from a node to its neighbour; `None` if they are not linked.
     pub fn link_to(&self, node: u32, neighbour: u32) -> Option<u32> {
         self.links_of(node).find(|link| self.to(*link) == neighbour)
     }
@@ -177,7 +178,7 @@ impl Graph {
         self.cube.as_ref()
     }
 
-    /// Returns the hops from every node to this one; [`FAR`] without a path.
+    /// Returns the number of hops from every node to this one; [`FAR`] for nodes without a path.
     pub fn distances_to(&self, node: u32) -> Vec<u16> {
         let mut distances = vec![FAR; self.nodes() as usize];
         distances[node as usize] = 0;
@@ -196,7 +197,7 @@ impl Graph {
         distances
     }
 
-    /// Returns the hops between the two connected nodes that are furthest apart.
+    /// Returns the number of hops between the two connected nodes that are furthest apart.
     pub fn diameter(&self) -> u32 {
         match &self.cube {
             Some(cube) => cube.diameter(),
@@ -207,8 +208,8 @@ impl Graph {
         }
     }
 
-    /// Returns the graph without these links and their reverse links, which may be disconnected; and the former number
-    /// of each remaining link, by link.
+    /// Returns the graph without the links that `down` selects and without their opposite directions. The result may be
+    /// disconnected. Also returns the former number of each remaining link, by link.
     pub fn without(&self, down: impl Fn(u32) -> bool) -> (Graph, Vec<u32>) {
         let is_left = |link: &u32| {
             let back = self.reverse(*link);
@@ -225,10 +226,10 @@ impl Graph {
     }
 }
 
-/// Value instead of a distance where there is no path.
+/// Distance between nodes that have no path.
 pub const FAR: u16 = u16::MAX;
 
-/// Reason why a graph is not a rack.
+/// Reason why cables do not form a valid graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GraphError {
     Nodes(u32),
@@ -255,7 +256,7 @@ pub enum GraphError {
 }
 
 impl GraphError {
-    /// Returns the faulty cable, if the error is about one.
+    /// Returns the number of the faulty cable, if the error concerns a cable.
     pub fn cable(&self) -> Option<usize> {
         match *self {
             GraphError::NoSuchNode { cable, .. }

@@ -1,4 +1,4 @@
-//! Shortest paths to one node, and which of them a flow takes.
+//! Shortest paths to one node, and the choice among them for a flow.
 
 use super::Graph;
 
@@ -10,19 +10,19 @@ pub struct Towards<'a> {
 }
 
 impl<'a> Towards<'a> {
-    /// Creates the shortest paths to `dst`.
+    /// Creates the set of shortest paths to `dst`.
     pub fn new(graph: &'a Graph, dst: u32) -> Towards<'a> {
         Towards { graph, dst }
     }
 
-    /// Returns the links of a node that lead closer, in the order of ports.
+    /// Returns the links of a node that lead closer to the destination, in the order of ports.
     pub fn closer(&self, node: u32) -> impl Iterator<Item = u32> + use<> {
         let ports = self.graph.closer(node, self.dst);
         let links = self.graph.links_of(node);
         links.enumerate().filter(move |(port, _)| ports >> port & 1 == 1).map(|(_, link)| link)
     }
 
-    /// Returns the link among these that the flow with this hash takes.
+    /// Returns the link that a flow with this hash takes, among the links of [`Towards::closer`].
     pub fn by_hash(&self, node: u32, flow: u32) -> u32 {
         let count = self.closer(node).count();
         let turn = scramble(flow ^ node.wrapping_mul(0x9E37_79B9)) as usize % count;

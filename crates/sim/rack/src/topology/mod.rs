@@ -1,4 +1,4 @@
-//! Topologies of a rack: what each connects. How a scenario names them is in [`kinds`](crate::kinds).
+//! Topologies of a rack, and what each of them connects. [`kinds`](crate::kinds) defines how a scenario names them.
 
 mod switches;
 
@@ -13,28 +13,28 @@ use serde_json::Value as Schema;
 use std::sync::Arc;
 use toml::Table;
 
-/// Connection of nodes and switches.
+/// How nodes and switches are connected.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TopologySpec {
     /// Nodes around one switch.
     Star { nodes: u32 },
-    /// Racks of hosts around a leaf each; every leaf is linked to every spine.
+    /// Racks of hosts, each around its leaf. Every leaf is linked to every spine.
     LeafSpine { racks: u32, hosts_per_rack: u32, spines: u32 },
     /// Three tiers of switches with `ports` ports each.
     FatTree { ports: u32 },
-    /// Racks that pool their NICs, as many as hosts (DRack §4.1): `link` connects a NIC to its aggregation switch,
-    /// `core_link` an aggregation switch to a core switch.
+    /// Racks that pool their NICs, with one NIC per host (DRack §4.1). `link` connects a NIC to its aggregation switch,
+    /// and `core_link` connects an aggregation switch to a core switch.
     Drack { racks: u32, hosts_per_rack: u32, cores: u32 },
-    /// Racks of hosts with a NIC each, around a ToR switch (DRack §7.1): `link` connects a NIC to its ToR switch,
-    /// `core_link` is each of a ToR switch's uplinks, one to every aggregation switch.
+    /// Racks of hosts with one NIC each, around a ToR switch (DRack §7.1). `link` connects a NIC to its ToR switch.
+    /// `core_link` is each uplink of a ToR switch; it has one uplink to every aggregation switch.
     Torack { racks: u32, hosts_per_rack: u32, uplinks: u32 },
-    /// Nodes that forward for each other, in rings.
+    /// Nodes that forward for each other, connected in rings.
     Torus { sides: Sides },
-    /// Nodes that forward for each other, in lines.
+    /// Nodes that forward for each other, connected in lines.
     Mesh { sides: Sides },
-    /// Nodes that forward for each other, connected as a file lists.
+    /// Nodes that forward for each other, connected by the cables that a file lists.
     Graph(Cabling),
-    /// Nodes around switches, as another crate connects them.
+    /// Nodes around switches that another crate connects.
     Built(Built),
 }
 
@@ -43,7 +43,7 @@ pub enum TopologySpec {
 pub struct Cabling {
     pub file: FileRef,
     pub graph: Arc<Graph>,
-    /// Properties of each cable, by number ([`Graph::cable`]).
+    /// Properties of each cable, by the number of the cable ([`Graph::cable`]).
     pub cables: Arc<[Cable]>,
 }
 
@@ -63,7 +63,7 @@ impl TopologySpec {
         }
     }
 
-    /// Returns the number of nodes, saturating: see the bounds of each part.
+    /// Returns the number of nodes. It saturates at `u32::MAX`, because the values may not have been checked yet.
     pub fn nodes(&self) -> u32 {
         match *self {
             TopologySpec::Graph(Cabling { ref graph, .. }) => graph.nodes(),
@@ -77,8 +77,8 @@ impl TopologySpec {
         }
     }
 
-    /// Returns the ports of all switches; in a rack without switches, an upper bound of its links plus one port per
-    /// node.
+    /// Returns the number of ports of all switches. In a rack without switches, it returns an upper bound of the number
+    /// of links, plus one port per node.
     pub fn ports(&self) -> u64 {
         let product = |a: u32, b: u64| u64::from(a).saturating_mul(b);
         match *self {
@@ -101,10 +101,10 @@ impl TopologySpec {
         }
     }
 
-    /// Returns the graph of nodes that forward for each other; `None` where there are switches.
+    /// Returns the graph of nodes that forward for each other; `None` if the network has switches.
     ///
     /// # Panics
-    /// If the graph cannot be built, which a checked scenario excludes.
+    /// If the graph cannot be built, which the check of a scenario excludes.
     pub fn graph(&self) -> Option<Arc<Graph>> {
         let graph = |sides, wraps| Arc::new(Graph::cube(sides, wraps).expect("a checked torus or mesh"));
         match *self {
@@ -120,12 +120,12 @@ impl TopologySpec {
         }
     }
 
-    /// Returns whether nodes forward for each other, without switches.
+    /// Returns whether nodes forward for each other, so that the network has no switches.
     pub fn is_direct(&self) -> bool {
         matches!(self, TopologySpec::Torus { .. } | TopologySpec::Mesh { .. } | TopologySpec::Graph(_))
     }
 
-    /// Returns the number of switches, saturating. A node that forwards for others counts as one.
+    /// Returns the number of switches; it saturates at `u32::MAX`. A node that forwards for others counts as a switch.
     pub fn switches(&self) -> u32 {
         match *self {
             TopologySpec::Star { .. } => 1,
@@ -138,7 +138,7 @@ impl TopologySpec {
         }
     }
 
-    /// Returns the most hosts of a rack, and the NICs that each of them may use.
+    /// Returns the maximum number of hosts in a rack, and the number of NICs that each host may use.
     pub(crate) fn hosts_and_nics(&self) -> (u32, u32) {
         match *self {
             TopologySpec::Drack { hosts_per_rack, .. } => (hosts_per_rack, hosts_per_rack),
@@ -151,7 +151,7 @@ impl TopologySpec {
         }
     }
 
-    /// Returns the wiring of NICs, if they are pooled.
+    /// Returns the wiring of the NICs; `None` if they are not pooled.
     pub fn wiring(&self) -> Option<Wiring> {
         match *self {
             TopologySpec::Drack { racks, hosts_per_rack, cores } => {
@@ -162,14 +162,14 @@ impl TopologySpec {
     }
 }
 
-/// Topology that another crate's kind connects.
+/// Topology of a kind that another crate adds.
 #[derive(Debug, Clone)]
 pub struct Built {
-    /// Name of the kind.
+    /// Name of the kind in scenarios.
     pub(crate) name: &'static str,
-    /// Returns the schema of the keys.
+    /// Function that returns the schema of the keys.
     pub(crate) schema: fn() -> Schema,
-    /// Keys of the scenario, defaults included.
+    /// Keys of the topology in the scenario, including defaults.
     pub(crate) keys: Table,
     pub switches: Arc<Switches>,
 }

@@ -1,28 +1,29 @@
-//! Switches and the cables between them, as data: what another crate's topology gives.
+//! Switches and the cables between them, as data. A topology that another crate adds returns them.
 
 use std::collections::VecDeque;
 
-/// Largest number of nodes: per-node tables stay in memory.
+/// Largest number of nodes, so that per-node tables fit in memory.
 pub(crate) const MOST_NODES: u32 = 1 << 16;
-/// Largest number of switch ports: ports are numbered in 32 bits, and each takes some hundred bytes.
+/// Largest number of switch ports. Ports are numbered in 32 bits, and each takes some hundred bytes.
 pub(crate) const MOST_PORTS: u64 = 1 << 24;
 
-/// Hosts around switches, and cables between these.
+/// Hosts around switches, and the cables between the switches.
 ///
-/// Switches are numbered from 0; the first `racks` of them have hosts, all as many. Host `n` is at switch
-/// `n / hosts_per_rack`. A packet takes a shortest path, one of several equal ones by the hash of its flow.
+/// Switches are numbered from 0. The first `racks` of them have hosts, and each of these has `hosts_per_rack` hosts:
+/// host `n` is at switch `n / hosts_per_rack`. A packet takes a shortest path. If several are equally short, the hash
+/// of its flow selects one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Switches {
     pub racks: u32,
     pub hosts_per_rack: u32,
     /// Number of all switches.
     pub switches: u32,
-    /// Cables between two switches each; several between the same two are allowed. Ports of a switch are those to its
-    /// hosts, and then its cables in this order.
+    /// Cables, each between two switches. Several cables may connect the same two switches. The ports of a switch are
+    /// those to its hosts, followed by its cables in this order.
     pub cables: Vec<(u32, u32)>,
 }
 
-/// Refusal of a topology: the key that is wrong, empty for the whole, and why.
+/// Rejection of a topology: the invalid key, or an empty key for the topology as a whole, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedTopology {
     pub key: &'static str,
@@ -30,19 +31,20 @@ pub struct RefusedTopology {
 }
 
 impl RefusedTopology {
-    /// Creates the refusal of a key.
+    /// Creates the rejection of a key.
     pub fn new(key: &'static str, why: impl Into<String>) -> RefusedTopology {
         RefusedTopology { key, why: why.into() }
     }
 }
 
-/// Largest number of pairs of a switch and a rack: the paths of each are kept in memory.
+/// Largest number of pairs of a switch and a rack, because the paths of each pair are kept in memory.
 const MOST_PAIRS: u64 = 1 << 24;
-/// Largest number of pairs of a port and a rack: the search for paths looks at each, for some seconds.
+/// Largest number of pairs of a port and a rack. The search for paths visits each pair, which takes some seconds at
+/// this limit.
 const MOST_CHOICES: u64 = 1 << 31;
 
 impl Switches {
-    /// Returns the number of hosts, saturating.
+    /// Returns the number of hosts; it saturates at `u32::MAX`.
     pub fn nodes(&self) -> u32 {
         self.racks.saturating_mul(self.hosts_per_rack)
     }
@@ -52,7 +54,7 @@ impl Switches {
         u64::from(self.nodes()) + 2 * self.cables.len() as u64
     }
 
-    /// Returns the switches if they make a network.
+    /// Returns the switches if they form a valid network; otherwise the reason why they do not.
     pub(crate) fn checked(self) -> Result<Switches, RefusedTopology> {
         let refuse = |why: String| Err(RefusedTopology::new("", why));
         let Switches { racks, switches, ref cables, .. } = self;
@@ -79,7 +81,7 @@ impl Switches {
         }
     }
 
-    /// Returns a switch with hosts that has no path to the first.
+    /// Returns a switch with hosts that has no path to switch 0; `None` if all of them have one.
     fn unreached(&self) -> Option<u32> {
         let mut next = vec![Vec::new(); self.switches as usize];
         for (a, b) in &self.cables {

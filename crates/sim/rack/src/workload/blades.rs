@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Numbers of nodes that are blades of each kind; any others idle.
+/// Numbers of nodes that are blades of each kind. All other nodes are idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Blades {
     /// Blades that compute.
@@ -14,7 +14,7 @@ pub struct Blades {
     #[serde(default)]
     #[schemars(extend("x-unhashed" = "default"))]
     pub disk: u32,
-    /// Spread of the kinds over racks. Default mixed (DDC §2.2).
+    /// Distribution of the kinds of blades over racks. Default mixed (DDC §2.2).
     #[serde(default)]
     #[schemars(extend("x-unhashed" = "default"))]
     pub organization: Organization,
@@ -28,14 +28,14 @@ pub struct Blades {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Organization {
-    /// Each rack holds the same mix, give or take a blade.
+    /// Each rack holds the same mix of kinds; counts differ by at most one blade.
     #[default]
     Mixed,
-    /// Compute first, then memory, then disk, rack by rack.
+    /// Blades fill the racks in order: first compute, then memory, then disk.
     Segregated,
 }
 
-/// Part of the network where the resources of a compute blade may be.
+/// Part of the network in which the resources of a compute blade may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
@@ -46,7 +46,7 @@ pub enum Scope {
 }
 
 impl Blades {
-    /// Returns blades where half of the nodes compute and the other half hold memory.
+    /// Returns blades of which half compute and the other half hold memory.
     pub fn half(nodes: u32) -> Blades {
         Blades::new(nodes / 2, nodes - nodes / 2)
     }

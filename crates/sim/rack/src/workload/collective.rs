@@ -4,19 +4,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Bytes, Time};
 
-/// Collective operation, repeated.
+/// A collective operation that all nodes repeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Collective {
     pub operation: Operation,
-    /// Size of each node's data.
+    /// Size of the data of each node.
     pub size: Bytes,
-    /// Number of nodes that hold the data, with `parameter-server`: the last ones.
+    /// With `parameter-server`, the number of nodes that hold the data; they are the last nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<u32>,
     /// Number of operations. Default 1.
     #[serde(default = "once")]
     pub iterations: u32,
-    /// Computing time of each node before an iteration. Default none.
+    /// Time that each node computes before an iteration. Default none.
     #[serde(default)]
     pub compute: Time,
 }
@@ -30,7 +30,7 @@ pub enum Operation {
     HalvingDoubling,
     AllGather,
     AllToAll,
-    /// All-reduce by `servers`.
+    /// All-reduce through `servers`.
     ParameterServer,
 }
 

@@ -1,11 +1,11 @@
-//! Jobs whose traffic results from their computation: several at once, placed on hosts.
+//! Jobs whose traffic results from their computation. Several jobs run at once, placed on hosts.
 
 use crate::workload::{Collective, Operation};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Bytes, Time};
 
-/// Mix of jobs, and the policy that places them.
+/// Mix of jobs, and the policy that places them on hosts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Jobs {
     /// The jobs, in the order in which they are placed.
@@ -13,12 +13,12 @@ pub struct Jobs {
     /// Placement of jobs. Default first-fit.
     #[serde(default)]
     pub policy: PlacementPolicy,
-    /// Ranks that a host has room for, each with a core of its own. Default 1.
+    /// Number of ranks for which a host has room. Each rank has its own core. Default 1.
     #[serde(default = "one")]
     pub slots: u32,
 }
 
-/// Policy that decides where jobs run, and when they may send.
+/// Policy that decides on which hosts jobs run, and when they may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlacementPolicy {
@@ -27,23 +27,23 @@ pub enum PlacementPolicy {
     FirstFit,
     /// Places ranks on racks in turn.
     RoundRobin,
-    /// Places a job in as few racks as possible; jobs that share hosts take turns in sending (Ahmad et al., USENIX ATC
-    /// 2014).
+    /// Places a job in the smallest possible number of racks. Jobs that share hosts take turns in sending (Ahmad et
+    /// al., USENIX ATC 2014).
     ShuffleWatcher,
-    /// Places jobs as first-fit; jobs that compute much and send little send first (Cao et al., SIGCOMM 2024).
+    /// Places jobs like first-fit. Jobs that compute much and send little send first (Cao et al., SIGCOMM 2024).
     Crux,
 }
 
-/// One job: exactly one of the applications.
+/// One job: exactly one of the applications is set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Job {
-    /// Name in results. Default: the application, and a number where there are several of it.
+    /// Name of the job in results. Default: the name of the application, with a number if several jobs run it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Number of ranks, each on a host. Default: as many as there are nodes.
+    /// Number of ranks, each on one host. Default: the number of nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<u32>,
-    /// Node of each rank, instead of the policy's choice.
+    /// Node of each rank. If set, it overrides the choice of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Vec<u32>>,
     /// Time at which the job starts. Default: at once.
@@ -67,7 +67,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Returns the names of the applications that it has; exactly one if it is valid.
+    /// Returns the names of the applications that are set; a valid job has exactly one.
     pub fn applications(&self) -> Vec<&'static str> {
         let all = [
             ("pagerank", self.pagerank.is_some()),
@@ -82,14 +82,14 @@ impl Job {
     }
 }
 
-/// Graph drawn by Graph500's Kronecker generator, cut into a chunk of vertices for each rank.
+/// Graph that the Kronecker generator of Graph500 draws. Each rank holds a chunk of consecutive vertices.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Kronecker {
     /// Binary logarithm of the number of vertices.
     pub scale: u32,
     /// Edges per vertex. Default 16 (Graph500).
     pub degree: u32,
-    /// Whether labels of vertices are shuffled, which spreads hubs over ranks.
+    /// Whether labels of vertices are shuffled, so that hubs are spread over ranks.
     pub shuffled: bool,
     /// Edges that a rank traverses in a second.
     pub edges_per_s: u64,
@@ -103,7 +103,7 @@ pub struct PageRank {
     /// Edges per vertex. Default 16 (Graph500).
     #[serde(default = "sixteen")]
     pub degree: u32,
-    /// Whether labels of vertices are shuffled, which spreads hubs over ranks. Default false.
+    /// Whether labels of vertices are shuffled, so that hubs are spread over ranks. Default false.
     #[serde(default)]
     pub shuffled: bool,
     /// Edges that a rank traverses in a second. Default 100 M: an assumption.
@@ -122,7 +122,7 @@ pub struct Components {
     /// Edges per vertex. Default 16 (Graph500).
     #[serde(default = "sixteen")]
     pub degree: u32,
-    /// Whether labels of vertices are shuffled, which spreads hubs over ranks. Default false.
+    /// Whether labels of vertices are shuffled, so that hubs are spread over ranks. Default false.
     #[serde(default)]
     pub shuffled: bool,
     /// Edges that a rank traverses in a second. Default 100 M: an assumption.
@@ -146,19 +146,19 @@ impl Components {
     }
 }
 
-/// Data-parallel training: each rank computes, then gradients are summed up.
+/// Data-parallel training: in each iteration, each rank computes, and then the gradients of all ranks are added up.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Training {
     pub model: TrainingModel,
-    /// Operation that sums up the gradients.
+    /// Operation that adds up the gradients.
     pub operation: Operation,
-    /// Number of ranks that hold parameters, with `parameter-server`: the last ones.
+    /// With `parameter-server`, the number of ranks that hold parameters; they are the last ranks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<u32>,
     /// Number of iterations. Default 1.
     #[serde(default = "one")]
     pub iterations: u32,
-    /// Computing time of a working rank in each iteration. Default 100 ms: an assumption.
+    /// Time that a rank computes in each iteration, unless it only holds parameters. Default 100 ms: an assumption.
     #[serde(default = "tenth_of_a_second")]
     pub compute: Time,
     /// Approximate size of the buckets in which gradients are sent. Default 25 MiB (PyTorch's DistributedDataParallel).
@@ -166,7 +166,7 @@ pub struct Training {
     pub bucket: Bytes,
 }
 
-/// Model, by the sizes of its layers.
+/// Model that is trained. It determines the sizes of the layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TrainingModel {
     #[serde(rename = "resnet-18")]
@@ -177,20 +177,20 @@ pub enum TrainingModel {
     TinyStories33M,
 }
 
-/// Key-value store: clients ask servers over which its keys are spread.
+/// Key-value store: clients send requests to servers, over which the keys are spread.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KeyValue {
-    /// Number of servers: the first ranks; the others are clients.
+    /// Number of servers. The first ranks are servers, and the others are clients.
     pub servers: u32,
-    /// Requests of all clients together.
+    /// Number of requests that all clients together send.
     pub requests: u32,
-    /// Connections of each client, each with one request open. Default 50 (memtier_benchmark).
+    /// Number of connections of each client. Each has one request in flight. Default 50 (memtier_benchmark).
     #[serde(default = "fifty")]
     pub connections: u32,
     /// Number of keys. Default 10 M (DRack §7.2.2).
     #[serde(default = "ten_million")]
     pub keys: u32,
-    /// Distribution of the keys asked for. Default Gaussian (DRack §7.2.2).
+    /// Distribution of the requested keys. Default Gaussian (DRack §7.2.2).
     #[serde(default)]
     pub pattern: KeyPattern,
     /// Exponent of Zipf's law. Default 0.99 (YCSB).
@@ -202,23 +202,24 @@ pub struct KeyValue {
     /// Size of a value. Default 32 B (memtier_benchmark).
     #[serde(default = "short_value")]
     pub value: Bytes,
-    /// Gets per set. Default 10 (DRack §7.2.2).
+    /// Number of gets for each set. Default 10 (DRack §7.2.2).
     #[serde(default = "ten")]
     pub gets_per_set: u32,
-    /// Time of the server's one thread for each request. Default 5 us: an assumption.
+    /// Time that the single thread of a server needs for each request. Default 5 us: an assumption.
     #[serde(default = "five_us")]
     pub service: Time,
 }
 
-/// Distribution of the keys asked for.
+/// Distribution of the requested keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyPattern {
     Uniform,
-    /// Normal distribution around the middle key; a sixth of all keys is the standard deviation (memtier_benchmark).
+    /// Normal distribution around the middle key. Its standard deviation is a sixth of the number of keys
+    /// (memtier_benchmark).
     #[default]
     Gaussian,
-    /// Zipf's law, with the first key the most frequent.
+    /// Zipf's law. The first key is the most frequent.
     Zipf,
 }
 
@@ -233,70 +234,70 @@ pub enum Sharding {
     Hash,
 }
 
-/// MapReduce that counts the words of a text drawn by Zipf's law.
+/// MapReduce job that counts the words of texts. The words are drawn by Zipf's law.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WordCount {
-    /// Words of each mapper's text.
+    /// Number of words in the text of each mapper.
     pub words: u32,
-    /// Number of ranks that reduce and do not map: the last ones. Default: all ranks map and reduce.
+    /// Number of ranks that only reduce; they are the last ranks. Default: all ranks map and reduce.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reducers: Option<u32>,
     /// Number of different words. Default 50,000.
     #[serde(default = "fifty_thousand")]
     pub vocabulary: u32,
-    /// Exponent of Zipf's law; 0 makes all words equally frequent. Default 1.
+    /// Exponent of Zipf's law. 0 makes all words equally frequent. Default 1.
     #[serde(default = "one_exactly")]
     pub exponent: f64,
-    /// Whether mappers sum up before they send. Default yes.
+    /// Whether mappers combine equal words before they send. Default yes.
     #[serde(default = "yes")]
     pub combine: bool,
-    /// Words that a rank counts in a second. Default 10 M: an assumption.
+    /// Number of words that a rank counts in a second. Default 10 M: an assumption.
     #[serde(default = "ten_million")]
     pub words_per_s: u32,
-    /// Number of texts, one after the other. Default 1.
+    /// Number of texts, which are counted one after the other. Default 1.
     #[serde(default = "one")]
     pub iterations: u32,
-    /// Transfer of the mappers' output to reducers. Default stages.
+    /// How the output of mappers reaches the reducers. Default stages.
     #[serde(default)]
     pub shuffle: Shuffle,
 }
 
-/// Transfer of the mappers' output to reducers.
+/// How the output of mappers reaches the reducers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shuffle {
-    /// A text is counted everywhere before the next one is read; sending needs no core.
+    /// All ranks finish counting a text before the next one is read. Sending needs no core.
     #[default]
     Stages,
-    /// Mappers read on; a sending mapper keeps its core until all has arrived.
+    /// Mappers read the next text at once. A mapper that sends keeps its core until all its data have arrived.
     Own,
-    /// Own shuffle with shared memory: the first mapper sends for all, and the next text is mapped by any that is idle
-    /// (DRack §2.4).
+    /// Like `own`, but with shared memory: the first mapper sends the output of all mappers, and any idle mapper takes
+    /// the next text (DRack §2.4).
     First,
 }
 
-/// DLRM inference: each rank asks all ranks for the embeddings of its batch, from 26 tables with the rows of Criteo's
-/// data.
+/// DLRM inference: each rank requests the embeddings of its batch from all ranks. The embeddings are in 26 tables with
+/// the numbers of rows of the Criteo data set.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Embedding {
-    /// Batches on each rank, one after the other.
+    /// Number of batches on each rank, which run one after the other.
     pub batches: u32,
-    /// Samples of a rank's batch. Default 128.
+    /// Number of samples in a batch of a rank. Default 128.
     #[serde(default = "hundred_and_twenty_eight")]
     pub batch: u32,
-    /// Single-precision numbers of an embedding. Default 16 (DLRM's script for Criteo).
+    /// Number of single-precision values in an embedding. Default 16 (DLRM's script for Criteo).
     #[serde(default = "sixteen")]
     pub dimension: u32,
-    /// Exponent of Zipf's law for the rows asked for. Default 1.05.
+    /// Exponent of Zipf's law for the requested rows. Default 1.05.
     #[serde(default = "dlrm_exponent")]
     pub exponent: f64,
     /// Distribution of embeddings over ranks. Default tables.
     #[serde(default)]
     pub spread: EmbeddingSpread,
-    /// Rows that an owner looks up in a second. Default 10 M: an assumption.
+    /// Number of rows that the rank that owns them looks up in a second. Default 10 M: an assumption.
     #[serde(default = "ten_million")]
     pub lookups_per_s: u32,
-    /// Computing time of the following layers for each batch. Default 1 ms: an assumption.
+    /// Computing time of the layers that follow, for each batch. Default 1 ms: an assumption.
     #[serde(default = "millisecond")]
     pub compute: Time,
 }
@@ -305,10 +306,10 @@ pub struct Embedding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EmbeddingSpread {
-    /// Whole tables, in turn.
+    /// Whole tables, assigned to ranks in turn.
     #[default]
     Tables,
-    /// Each row by a hash.
+    /// Each row is assigned to a rank by its hash.
     Rows,
 }
 

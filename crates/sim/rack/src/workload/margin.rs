@@ -1,13 +1,13 @@
-//! Margins of a run that are left out of its figures.
+//! Margins: the beginning and end of a run that its figures exclude.
 
 use unrack_units::{Time, UnitError};
 
-/// First or last part of what a run submits.
+/// The first or last part of the messages that a run submits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Margin {
-    /// Number of messages: `1000`.
+    /// Number of messages, for example `1000`.
     Messages(u64),
-    /// Time from the run's first submission, or to its last: `10us`.
+    /// Time after the first submission of the run, or before its last, for example `10us`.
     Time(Time),
 }
 

@@ -1,4 +1,4 @@
-//! Workloads of a rack, as described by a scenario: no message is made here.
+//! Workloads of a rack, as a scenario describes them. This module creates no messages.
 
 mod blades;
 mod collective;
@@ -30,10 +30,10 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// Names of the kinds, as `workload.kind` in a scenario.
+    /// Names of the kinds of workloads, as `workload.kind` holds them in a scenario.
     pub const KINDS: &[&str] = &["memory", "flows", "trace", "collective", "jobs"];
 
-    /// Returns the margins that are left out of the figures: at the beginning, and at the end.
+    /// Returns the margins that the figures exclude: at the beginning, and at the end.
     pub const fn margins(&self) -> (Margin, Margin) {
         match self {
             Workload::Memory(memory) => (memory.warm_up, memory.cool_down),
@@ -68,18 +68,19 @@ pub struct Memory {
     /// Size of the data read or written. Default 64 B, a cache line (EDM §4.3).
     #[serde(default = "cache_line")]
     pub size: Size,
-    /// Size of a read's request. Default 8 B, an address (EDM §4.3).
+    /// Size of the request of a read. Default 8 B, an address (EDM §4.3).
     #[serde(default = "address")]
     pub request_size: Bytes,
-    /// Size of a read-modify-write's request: its address and arguments. Default 24 B, a compare-and-swap (EDM §2.3).
+    /// Size of the request of a read-modify-write: its address and arguments. Default 24 B, a compare-and-swap (EDM
+    /// §2.3).
     #[serde(default = "compare_and_swap")]
     #[schemars(extend("x-unhashed" = "default"))]
     pub rmw_request_size: Bytes,
-    /// Size of a read-modify-write's answer. Default 1 B, whether it succeeded (EDM §2.3).
+    /// Size of the answer to a read-modify-write. Default 1 B, whether it succeeded (EDM §2.3).
     #[serde(default = "yes_or_no")]
     #[schemars(extend("x-unhashed" = "default"))]
     pub rmw_size: Bytes,
-    /// Offered load: bytes offered over the capacity of the nodes' links.
+    /// Offered load: offered bytes divided by the capacity of the links of the nodes.
     pub load: Fraction,
     /// Number of messages in all.
     pub messages: u64,
@@ -89,13 +90,13 @@ pub struct Memory {
     /// Times at which messages are submitted. Default Poisson.
     #[serde(default)]
     pub arrivals: Arrivals,
-    /// Nodes that ask and nodes that hold memory. Default: every node does both.
+    /// Nodes that send requests, and nodes that hold memory. Default: every node does both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blades: Option<Blades>,
-    /// Messages to blades of disk. Default none.
+    /// Messages to disk blades. Default none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<Disk>,
-    /// Messages or time at the beginning that are not counted, when the network is emptier than later. Default nothing.
+    /// Messages or time at the beginning that are not counted, because the network is emptier then. Default nothing.
     #[serde(default)]
     #[schemars(extend("x-unhashed" = "default"))]
     pub warm_up: Margin,
@@ -105,7 +106,7 @@ pub struct Memory {
     pub cool_down: Margin,
 }
 
-/// Reads and writes of disk blades, in the same ratio as those of memory.
+/// Reads and writes of disk blades, in the same ratio as reads and writes of memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disk {
     /// Share among all messages.
@@ -115,12 +116,12 @@ pub struct Disk {
     pub size: Size,
 }
 
-/// Byte streams of known size, drawn at random.
+/// Byte streams whose size is known in advance, drawn at random.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Flows {
-    /// Bytes of a stream.
+    /// Number of bytes in a stream.
     pub size: Size,
-    /// Offered load: bytes offered over the capacity of the nodes' links.
+    /// Offered load: offered bytes divided by the capacity of the links of the nodes.
     pub load: Fraction,
     /// Number of messages in all.
     pub messages: u64,
@@ -130,7 +131,7 @@ pub struct Flows {
     /// Times at which messages are submitted. Default Poisson.
     #[serde(default)]
     pub arrivals: Arrivals,
-    /// Messages or time at the beginning that are not counted, when the network is emptier than later. Default nothing.
+    /// Messages or time at the beginning that are not counted, because the network is emptier then. Default nothing.
     #[serde(default)]
     #[schemars(extend("x-unhashed" = "default"))]
     pub warm_up: Margin,

@@ -1,4 +1,4 @@
-//! Patterns and arrivals of messages: words, or tables where a word needs a number.
+//! Patterns and arrivals of messages. A scenario writes them as a word, or as a table if the word needs a number.
 
 use schemars::JsonSchema;
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
@@ -7,31 +7,33 @@ use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 use unrack_units::Fraction;
 
-/// Pattern of sources and destinations.
+/// Pattern by which sources and destinations are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Pattern {
-    /// All-to-all: each message has its own source and destination, all equally likely.
+    /// All-to-all: the source and the destination of each message are drawn independently, and all pairs are equally
+    /// likely.
     #[default]
     AllToAll,
-    /// Permutation: each source has one destination, each destination one source, for the whole run.
+    /// Permutation: for the whole run, each source has one destination, and each destination has one source.
     Permutation,
-    /// Incast: all sources ask one destination, the last node that can be one; or `fan_in` of them, evenly spread.
+    /// Incast: all sources, or `fan_in` evenly spread ones, send requests to one destination. It is the last possible
+    /// node.
     Incast { fan_in: Option<u32> },
-    /// Rack-local: this share of the messages of each source stays in its rack; the others go to other racks.
+    /// Rack-local: this fraction of the messages of each source stays in its rack, and the rest goes to other racks.
     RackLocal { fraction: Fraction },
-    /// Hot spots: destinations by Zipf's law with this exponent.
+    /// Hot spots: destinations are drawn by Zipf's law with this exponent.
     HotSpots { exponent: f64 },
 }
 
 /// Distribution of the times at which messages are submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Arrivals {
-    /// Independent arrivals: gaps are exponential.
+    /// Independent arrivals: the gaps between them have an exponential distribution.
     #[default]
     Poisson,
     /// Equal gaps.
     Fixed,
-    /// Bursts: gaps are log-normal, and `sigma` is the standard deviation of their logarithm.
+    /// Bursts: the gaps have a log-normal distribution. `sigma` is the standard deviation of the logarithm of a gap.
     LogNormal { sigma: f64 },
 }
 
@@ -45,19 +47,19 @@ enum PatternWord {
     HotSpots,
 }
 
-/// Table that stands for a [`Pattern`].
+/// Table form of a [`Pattern`] in a scenario.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PatternTable {
     /// `all-to-all`, `permutation`, `incast`, `rack-local` or `hot-spots`.
     kind: PatternWord,
-    /// Sources that ask, with `incast`. Default: all.
+    /// With `incast`, the number of sources that send. Default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     fan_in: Option<u32>,
-    /// Share of the messages of each source that stays in its rack, with `rack-local`.
+    /// With `rack-local`, the fraction of the messages of each source that stays in its rack.
     #[serde(skip_serializing_if = "Option::is_none")]
     fraction: Option<Fraction>,
-    /// Exponent of Zipf's law, with `hot-spots`.
+    /// With `hot-spots`, the exponent of Zipf's law.
     #[serde(skip_serializing_if = "Option::is_none")]
     exponent: Option<f64>,
 }
@@ -146,13 +148,13 @@ enum ArrivalsWord {
     LogNormal,
 }
 
-/// Table that stands for [`Arrivals`].
+/// Table form of [`Arrivals`] in a scenario.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ArrivalsTable {
     /// `poisson`, `fixed` or `log-normal`.
     kind: ArrivalsWord,
-    /// Standard deviation of the logarithm of gaps, with `log-normal`.
+    /// With `log-normal`, the standard deviation of the logarithm of the gaps.
     #[serde(skip_serializing_if = "Option::is_none")]
     sigma: Option<f64>,
 }

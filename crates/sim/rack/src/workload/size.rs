@@ -9,33 +9,33 @@ use unrack_units::Bytes;
 
 use super::FileRef;
 
-/// Names of the distributions that come with the program. Their points and sources are in the crate of workloads.
+/// Names of the built-in distributions. The workload crate holds their points and sources.
 pub const BUILT_IN_CDFS: &[&str] =
     &["websearch", "datamining", "imc10", "hadoop", "spark", "sparksql", "graphlab", "memcached"];
 
 /// Size of messages: fixed, or drawn from a distribution.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Size {
-    /// The same size for all: `"64B"`.
+    /// The same size for all messages, for example `"64B"`.
     Fixed(Bytes),
-    /// Built-in distribution, one of [`BUILT_IN_CDFS`]: `{ cdf = "websearch" }`.
+    /// Built-in distribution, one of [`BUILT_IN_CDFS`], for example `{ cdf = "websearch" }`.
     BuiltIn(String),
-    /// Distribution in a file: `{ cdf_file = "sizes.toml", unit = "bytes" }`.
+    /// Distribution in a file, for example `{ cdf_file = "sizes.toml", unit = "bytes" }`.
     File { file: FileRef, unit: SizeUnit },
-    /// Pareto distribution: `{ pareto = 1.05, mean = "100kB", maximum = "1GB" }`.
+    /// Pareto distribution, for example `{ pareto = 1.05, mean = "100kB", maximum = "1GB" }`.
     Pareto { shape: f64, scale: ParetoScale, maximum: Option<Bytes> },
 }
 
 /// Scale of a Pareto distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParetoScale {
-    /// Smallest size: `minimum`.
+    /// Smallest size, given by the key `minimum`.
     Minimum(Bytes),
-    /// Mean without a maximum: `mean`.
+    /// Mean that the distribution would have without a maximum, given by the key `mean`.
     Mean(Bytes),
 }
 
-/// Unit of the sizes in a distribution.
+/// Unit of the sizes in the file of a distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SizeUnit {
@@ -45,14 +45,14 @@ pub enum SizeUnit {
     Packets,
 }
 
-/// Table that stands for a [`Size`], as written.
+/// Table form of a [`Size`] in a scenario, as written.
 #[derive(Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Distribution {
-    /// Name of a distribution that comes with the program, such as `websearch`.
+    /// Name of a built-in distribution, such as `websearch`.
     #[serde(skip_serializing_if = "Option::is_none")]
     cdf: Option<String>,
-    /// File that holds a distribution, relative to the file that names it.
+    /// File that holds a distribution. Its name is relative to the file that names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     cdf_file: Option<FileRef>,
     /// Unit of the sizes in `cdf_file`: `bytes`, or `packets` of 1460 bytes. Default bytes.
@@ -64,7 +64,7 @@ struct Distribution {
     /// Smallest size of the Pareto distribution.
     #[serde(skip_serializing_if = "Option::is_none")]
     minimum: Option<Bytes>,
-    /// Mean that the Pareto distribution has without a maximum.
+    /// Mean that the Pareto distribution would have without a maximum.
     #[serde(skip_serializing_if = "Option::is_none")]
     mean: Option<Bytes>,
     /// Largest size of the Pareto distribution. Default: 4294967295B.

@@ -1,4 +1,4 @@
-//! Replay of a captured program, or of a list of flows.
+//! Replay of a captured program or of a list of flows.
 
 use std::path::PathBuf;
 
@@ -8,18 +8,18 @@ use unrack_units::{Time, UnitError};
 
 use super::{Blades, Margin};
 
-/// Transfers that a file lists.
+/// Transfers that a file lists, to be replayed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trace {
-    /// Captured `trace.parquet`, or flows: `src,dst,bytes,start_ns[,kind]` as CSV or Parquet.
+    /// Captured `trace.parquet`, or a list of flows: `src,dst,bytes,start_ns[,kind]` as CSV or Parquet.
     pub file: FileRef,
-    /// Whether transfers wait for earlier ones. Default closed-loop.
+    /// Whether a transfer waits for earlier ones to complete. Default closed-loop.
     #[serde(default)]
     pub replay: Replay,
-    /// Numbers of nodes that run the program and that hold its memory. Default: half and half.
+    /// Numbers of nodes that run the program and of nodes that hold its memory. Default: half of the nodes each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blades: Option<Blades>,
-    /// Start of each copy of the program. Default: anywhere within the length of one run.
+    /// Start times of the copies of the program. Default: random times within the length of one run.
     #[serde(default)]
     pub time_offsets: TimeOffsets,
     /// Messages or time at the beginning that are not counted. Default nothing.
@@ -32,27 +32,27 @@ pub struct Trace {
     pub cool_down: Margin,
 }
 
-/// Dependence of the program on the speed of the network.
+/// Whether the progress of a program depends on the speed of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Replay {
-    /// Closed loop: a thread's next fetch follows the completion of the one before, after the program's own computing
-    /// in between.
+    /// Closed loop: a thread starts its next fetch after its previous fetch completed and after the computation that
+    /// the program did in between.
     #[default]
     ClosedLoop,
-    /// Open loop: every transfer at its captured time.
+    /// Open loop: every transfer starts at its captured time.
     OpenLoop,
 }
 
 /// Start times of the copies of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TimeOffsets {
-    /// All at once: `none`.
+    /// All copies start at once: `none`.
     None,
-    /// Uniformly random within the length of the captured run: `run`.
+    /// Start times are uniformly random within the length of the captured run: `run`.
     #[default]
     Run,
-    /// Uniformly random within this time: `10ms`.
+    /// Start times are uniformly random within this time, for example `10ms`.
     Within(Time),
 }
 
@@ -79,12 +79,13 @@ impl std::fmt::Display for TimeOffsets {
 
 crate::as_text::as_text!(TimeOffsets, "\"none\", \"run\" or a time such as \"10ms\"");
 
-/// File that a scenario names, relative to the file that names it.
+/// File that a scenario names. The name is relative to the file that contains it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileRef {
-    /// Name as written: used in explanations and hashes, which do not depend on where a scenario lies.
+    /// Name as written in the scenario. Explanations and hashes use it, so that they do not depend on the folder of a
+    /// scenario.
     pub written: String,
-    /// Path by which this process opens it.
+    /// Path at which this process opens the file.
     pub path: PathBuf,
 }
 

@@ -1,4 +1,4 @@
-//! Memory that the computation of a job takes: its data, its tasks, and the messages between them.
+//! Memory that the computation of a job needs: its data, its tasks, and the messages between tasks.
 
 use super::{MESSAGE, Need};
 use unrack_rack::jobs::{
@@ -9,27 +9,28 @@ use unrack_workload::jobs::model::tensors;
 
 /// Bytes of a descriptor in a queue inside a host.
 pub(super) const QUEUED: f64 = 64.0;
-/// Bytes of a task: 24 while tasks are put together, 32 sorted, 48 with its loads, and 12 while it runs.
+/// Bytes of a task: 24 while the tasks are assembled, 32 after they are sorted, 48 with its loads, and 12 while it
+/// runs.
 const TASK: f64 = 24.0 + 32.0 + 48.0 + 12.0;
-/// Bytes of an output of a task: 16 while tasks are put together, 16 sorted.
+/// Bytes of an output of a task: 16 while the tasks are assembled, and 16 after they are sorted.
 const OUTPUT: f64 = 16.0 + 16.0;
-/// Bytes of the data that a mapper has for a reducer.
+/// Bytes for the data that one mapper produces for one reducer.
 const SHUFFLED: f64 = 40.0;
-/// Supersteps until no label changes, on Kronecker graphs: their diameter is small.
+/// Number of supersteps until no label changes, on Kronecker graphs. It is small because their diameter is small.
 const SUPERSTEPS: f64 = 8.0;
 /// Number of tables of an embedding.
 const TABLES: f64 = 26.0;
 
-/// Tasks and outputs of one round, and the number of rounds.
+/// Tasks and outputs of one round, and the numbers of rounds.
 #[derive(Debug, Clone, Copy, Default)]
 struct Rounds {
     tasks: f64,
     outputs: f64,
-    /// Number of rounds that are kept, each with tasks of its own.
+    /// Number of rounds that are kept in memory, each with its own tasks.
     kept: f64,
     /// Number of rounds that are run.
     run: f64,
-    /// Further bytes while the rounds are computed.
+    /// Further bytes that are needed while the rounds are computed.
     data: f64,
 }
 
@@ -70,13 +71,14 @@ fn rounds(job: &Job, ranks: f64) -> Rounds {
     }
 }
 
-/// Returns the rounds of a graph whose edges are kept `ways` times. A pair of ranks has one message, if it has an
-/// edge.
+/// Returns the rounds of a graph whose edges are stored `ways` times. Two ranks exchange one message per round if an
+/// edge connects their vertices.
 fn of_graph(graph: &Kronecker, ranks: f64, ways: f64) -> Rounds {
     let vertices = f64::from(graph.scale).exp2();
     let edges = vertices * f64::from(graph.degree) * ways;
     let pairs = ranks * ranks;
-    // Edges as drawn, and by their source; for each vertex its edges, values old and new, owner and informant.
+    // Edges as drawn, and edges by source. Each vertex has its edges, its old and new value, its owner, and its
+    // informant.
     let data = edges * (8.0 + 4.0) + vertices * (4.0 + 4.0 + 16.0 + 8.0) + pairs * 8.0;
     Rounds { tasks: 2.0 * ranks, outputs: pairs.min(edges), kept: 0.0, run: 0.0, data }
 }
@@ -87,7 +89,7 @@ fn of_collective(spec: &Collective, ranks: f64) -> Rounds {
     Rounds { tasks, outputs, kept: 1.0, run: f64::from(spec.iterations), data: 0.0 }
 }
 
-/// Returns the tasks and outputs of one operation.
+/// Returns the numbers of tasks and outputs of one operation.
 fn of_operation(operation: Operation, servers: f64, ranks: f64) -> (f64, f64) {
     match operation {
         Operation::RingAllReduce => (2.0 * ranks * ranks, 4.0 * ranks * ranks),
@@ -108,7 +110,7 @@ fn of_training(spec: &Training, ranks: f64) -> Rounds {
     Rounds { tasks, outputs, kept: 1.0, run: f64::from(spec.iterations), data: 0.0 }
 }
 
-/// Returns the rounds of a key-value store: a request is two tasks, and two messages.
+/// Returns the rounds of a key-value store. Each request needs two tasks and two messages.
 fn of_key_value(spec: &KeyValue, ranks: f64) -> Rounds {
     let connections = (ranks - f64::from(spec.servers)).max(0.0) * f64::from(spec.connections);
     let requests = 2.0 * f64::from(spec.requests);
@@ -120,7 +122,7 @@ fn of_word_count(spec: &WordCount, ranks: f64) -> Rounds {
     let mappers = if spec.reducers.is_some() { (ranks - reducers).max(0.0) } else { ranks };
     let texts = f64::from(spec.iterations);
     let outputs = mappers * reducers;
-    // In a pipeline, arrivals and reductions are tasks of their own.
+    // In a pipeline, each arrival and each reduction is a separate task.
     let tasks = match spec.shuffle {
         Shuffle::Stages => mappers + reducers,
         Shuffle::Own | Shuffle::First => 2.0 * outputs + mappers,
@@ -129,7 +131,8 @@ fn of_word_count(spec: &WordCount, ranks: f64) -> Rounds {
     Rounds { tasks, outputs, kept: texts, run: texts, data }
 }
 
-/// Returns the rounds of an embedding: each batch of a rank asks owners, and each of them has a task.
+/// Returns the rounds of an embedding job. Each batch of a rank sends requests to the owners of the rows, and each
+/// owner has a task for it.
 fn of_embedding(spec: &Embedding, ranks: f64) -> Rounds {
     let owners = match spec.spread {
         EmbeddingSpread::Tables => ranks.min(TABLES),

@@ -1,14 +1,18 @@
-//! Memory that a scenario will take, computed before anything is built.
+//! Estimate of the memory that a scenario will need. It is computed before anything is built.
 //!
-//! The certain part (a row for every message, tables for every pair of nodes, the data that jobs are computed from)
-//! is kept apart from the part that depends on how the run goes (messages that wait for each other in a network that
-//! does not keep up). The constants were measured: peak resident memory of `unrack sim` on stars of 64 to 65,536 nodes,
-//! leaf-spines of 16,384 nodes with up to 81,920 ports, fat trees and tori, with one message (nodes and ports), one of a
-//! packet for each node (messages), and one of 45 packets for each node (packets), less that of an empty run, over the
-//! number of each. Tests of the command (`estimates_are_what_runs_take`, `estimates_of_large_networks_are_close`) measure
-//! again, over a grid, and hold the estimate to [`FACTOR`], and to [`CLOSE`] on networks of thousands of nodes. Where
-//! packets are sent again and again, as by TCP on a torus that drops most of them, more messages are under way than
-//! estimated.
+//! The estimate has a certain part: a row for every message, tables for every pair of nodes, and the data from which
+//! jobs are computed. The uncertain part depends on the course of the run: messages that wait for each other in an
+//! overloaded network.
+//!
+//! The constants were measured as the peak resident memory of `unrack sim`, minus that of an empty run, divided by the
+//! number of objects of each kind. The networks were stars of 64 to 65,536 nodes, leaf-spines of 16,384 nodes with up
+//! to 81,920 ports, fat trees and tori. The work was one message (for nodes and ports), one message of a single packet
+//! for each node (for messages), and one message of 45 packets for each node (for packets).
+//!
+//! Tests of the command (`estimates_are_what_runs_take`, `estimates_of_large_networks_are_close`) measure again, over a
+//! grid. They check that the estimate is accurate to [`FACTOR`], and to [`CLOSE`] on networks of thousands of nodes.
+//! The estimate is too low if packets are retransmitted many times, for example by TCP on a torus that drops most of
+//! them, because then more messages are in flight than estimated.
 
 mod jobs;
 
@@ -16,46 +20,49 @@ use crate::registry::cost;
 use crate::scenario::mean_size;
 use unrack_rack::{Memory, TopologySpec, ValidScenario, Workload};
 
-/// Accuracy of the estimate: at most this many times the memory used, and at least the memory used divided by it.
+/// Accuracy of the estimate: the estimate is between the used memory divided by this factor and the used memory
+/// multiplied by it.
 pub const FACTOR: f64 = 3.0;
-/// The same for networks of thousands of nodes, less what an empty run takes.
+/// Accuracy for networks of thousands of nodes, not counting the memory of an empty run.
 pub const CLOSE: f64 = 1.5;
 
-/// Memory that a scenario will take, by cause.
+/// Memory that a scenario will need, by cause.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Need {
-    /// Parts, the largest first.
+    /// Parts of the memory, the largest first.
     pub parts: Vec<NeedPart>,
 }
 
 /// One part of a [`Need`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct NeedPart {
-    /// Key of the scenario that the part grows with; empty for the program itself.
+    /// Key of the scenario with which the part grows; empty for the program itself.
     pub key: &'static str,
     pub what: &'static str,
-    /// Bytes; for absurd scenarios, more than any integer holds.
+    /// Number of bytes. It is a float, because for absurd scenarios it exceeds any integer type.
     pub bytes: f64,
-    /// True unless the part depends on how the run goes.
+    /// Whether the part is certain; false if it depends on the course of the run.
     pub is_sure: bool,
 }
 
-/// Bytes of an empty run: the program, its libraries and their data.
+/// Bytes of an empty run: the program, its libraries, and their data.
 const PROGRAM: f64 = 14e6;
-/// Bytes of a node in all runs: what traffic draws its messages with, and the times in which its link was busy.
+/// Bytes per node in all runs: the state from which its traffic is drawn, and the busy times of its link.
 const NODE: f64 = 100.0;
-/// Bytes of a known message, from its submission to the summary: 72 in the run's tables, and the rest in its figures.
+/// Bytes per known message, from its submission to the summary: 72 in the tables of the run, and the rest for its
+/// figures.
 const MESSAGE: f64 = 80.0;
 
-/// Least share of the capacity that a load leaves, in the time that messages wait for each other.
+/// Lower bound on the share of capacity that a load leaves free, for the estimate of how long messages wait for each
+/// other.
 const LEAST_LEFT: f64 = 0.1;
-/// Bytes of the routes from a switch to a rack, and of the distance between them.
+/// Bytes for the routes from one switch to one rack, and for their distance.
 const ROUTE: f64 = 8.0 + 4.0;
-/// Bytes of a port's cable and of its possible failures.
+/// Bytes per port for its cable and the possible failures of the cable.
 const FAULTY_PORT: f64 = 40.0;
 
 impl Need {
-    /// Computes the memory of a checked scenario, none of whose files has been read.
+    /// Computes the memory of a checked scenario. The files that the scenario names are not read.
     pub fn from_scenario(scenario: &ValidScenario) -> Need {
         let mut need = Need { parts: Vec::new() };
         need.sure("", "the program itself", PROGRAM);
@@ -72,37 +79,37 @@ impl Need {
             Workload::Collective(collective) => {
                 need.collective(collective, scenario.network.topology.nodes());
             }
-            // Unknown until the file has been read.
+            // The number of messages is unknown until the file is read.
             Workload::Trace(_) => {}
         }
         need.sorted()
     }
 
-    /// Adds the rows of a captured trace or a list, each of which is replayed `copies` times.
+    /// Adds the rows of a captured trace or of a list. Each row is replayed `copies` times.
     pub fn with_rows(mut self, rows: u64, copies: u32) -> Need {
         self.sure("workload.file", "its rows", rows as f64 * ROW);
         self.sure("workload.blades", "messages of all copies", rows as f64 * f64::from(copies) * MESSAGE);
         self.sorted()
     }
 
-    /// Adds samples of links, of which each has `intervals` intervals.
+    /// Adds samples of links. Each link has `intervals` intervals.
     pub fn with_samples(mut self, scenario: &ValidScenario, intervals: f64) -> Need {
         let ports = scenario.network.topology.ports() as f64 + f64::from(scenario.network.topology.nodes());
         self.sure("--every", "samples of links", ports * intervals * SAMPLE);
         self.sorted()
     }
 
-    /// Returns the bytes that the run takes however it goes.
+    /// Returns the bytes that the run needs whatever its course is.
     pub fn sure_bytes(&self) -> f64 {
         self.parts.iter().filter(|part| part.is_sure).map(|part| part.bytes).sum()
     }
 
-    /// Returns the bytes that the run is expected to take.
+    /// Returns the bytes that the run is expected to need.
     pub fn bytes(&self) -> f64 {
         self.parts.iter().map(|part| part.bytes).sum()
     }
 
-    /// Returns the largest of the certain parts that a key of the scenario causes.
+    /// Returns the largest part that is certain and that a key of the scenario causes.
     pub fn driver(&self) -> Option<&NeedPart> {
         self.parts.iter().find(|part| part.is_sure && !part.key.is_empty())
     }
@@ -139,7 +146,7 @@ impl Need {
         }
     }
 
-    /// Adds messages that come whatever the network does.
+    /// Adds messages that are submitted at given times, whatever the network does.
     fn messages(&mut self, scenario: &ValidScenario, messages: u64, offered: Offered) {
         let messages = messages as f64;
         self.sure("workload.messages", "messages", messages * MESSAGE);
@@ -152,14 +159,14 @@ impl Need {
         let what = "messages that are under way at the same time";
         self.parts.push(NeedPart { key: "workload.load", what, bytes, is_sure: false });
         let packets = packets(scenario, offered);
-        // A packet, and what answers it.
+        // The factor is 2 because each packet may be answered by another one.
         let flying = (2.0 * open * packets).min(nodes * way.packets(offered, packets));
         let (bytes, what) = (flying * cost.packet, "packets that are on their way at the same time");
         self.parts.push(NeedPart { key: "workload.load", what, bytes, is_sure: false });
     }
 }
 
-/// Bytes of a row of a trace as it is read, and of the step that it becomes.
+/// Bytes of a row of a trace: as it is read, and as the step that it becomes.
 const ROW: f64 = 56.0 + 48.0 + 8.0 + 40.0;
 /// Bytes of the sample of one link in one interval.
 const SAMPLE: f64 = 64.0;
@@ -167,9 +174,9 @@ const SAMPLE: f64 = 64.0;
 /// Load that a workload offers.
 #[derive(Clone, Copy)]
 struct Offered {
-    /// Share of the capacity of the nodes' links.
+    /// Share of the capacity of the links of nodes.
     load: f64,
-    /// Mean bytes of the data of a message; below, of its request.
+    /// Mean size of the data of a message in bytes; `request` is the mean size of its request.
     data: f64,
     request: f64,
 }
@@ -181,11 +188,11 @@ impl Offered {
     }
 }
 
-/// Longest way between two nodes.
+/// Longest path between two nodes.
 struct Way {
-    /// Time there and back.
+    /// Time from one end to the other and back.
     round_trip_s: f64,
-    /// Bytes that a node's link carries in a second.
+    /// Bytes that the link of a node carries in a second.
     bytes_per_s: f64,
 }
 
@@ -211,8 +218,8 @@ impl Way {
         Way { round_trip_s: 2.0 * ((propagation + latency) / 1e12 + transmit), bytes_per_s }
     }
 
-    /// Returns the messages of a node that are under way at the same time (Little's law), as long as the network keeps
-    /// up.
+    /// Returns the number of messages of a node that are in flight at the same time (Little's law), if the network is
+    /// not overloaded.
     fn messages(&self, Offered { load, data, request }: Offered) -> f64 {
         let bytes = data + request;
         let time = self.round_trip_s + bytes / self.bytes_per_s;
@@ -220,19 +227,19 @@ impl Way {
         (load * self.bytes_per_s / bytes.max(1.0) * time * waits).max(1.0)
     }
 
-    /// Returns the packets of a node's messages that are on their way there, or answered on the way back.
+    /// Returns the number of packets in flight for the messages of a node, including the answers on their way back.
     fn packets(&self, Offered { load, data, request }: Offered, of_message: f64) -> f64 {
         load * self.bytes_per_s * self.round_trip_s / ((data + request) / of_message).max(1.0)
     }
 }
 
-/// Returns the packets of a message of the mean size.
+/// Returns the number of packets of a message of mean size.
 fn packets(scenario: &ValidScenario, offered: Offered) -> f64 {
     (offered.data / scenario.network.mtu.get() as f64).ceil().max(1.0)
 }
 
-/// Returns the share of the messages that are under way at the end of the arrivals, where headers and answers raise
-/// the load beyond the capacity of links.
+/// Returns the share of the messages that are in flight when the last message is submitted. It is above zero if headers
+/// and answers raise the load beyond the capacity of links.
 fn share_open(scenario: &ValidScenario, offered: Offered) -> f64 {
     let Offered { load, data, request } = offered;
     let cost = cost(scenario.protocol);

@@ -1,9 +1,9 @@
 //! Explanation of the time that one message took.
 //!
-//! The packet that completed the message is traced back, link by link, to the node that sent it. The time before it
-//! left that node is divided by what kept it from leaving: the message's own earlier packets on the link, packets of
-//! others, the protocol, something that was lost ([`super::losses`]). A read or rmw has a leg of its request and a
-//! leg of its answer. Parts follow each other without a gap, so that they sum to the completion time.
+//! The packet that completed the message is traced back, link by link, to the node that sent it. The time before the
+//! packet left that node is divided by cause: earlier packets of the same message on the link, packets of other
+//! messages, the protocol, or a loss ([`super::losses`]). A read or rmw has one leg for its request and one for its
+//! answer. Parts follow each other without a gap; therefore they sum to the completion time.
 
 use super::journal::{Entry, Journal};
 use super::losses::{Losses, end_of, repetitions, union, within};
@@ -24,7 +24,7 @@ pub struct Explanation {
     pub parts: Vec<Period>,
 }
 
-/// A period between submission and completion; never of length zero.
+/// A period between submission and completion. It is never empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Period {
     pub from: Time,
@@ -37,24 +37,24 @@ pub struct Period {
 pub enum TimeSpent {
     /// Other messages of the node were sent first.
     HostQueue(NodeId),
-    /// The message's own bits were put on this link.
+    /// The bits of the message were put on this link.
     Serialization(LinkId),
-    /// Bits were on their way along this link.
+    /// Bits propagated along this link.
     Propagation(LinkId),
-    /// Fixed latency of a switch.
+    /// Fixed latency of this switch.
     Switch(u32),
-    /// Fixed latency of a node.
+    /// Fixed latency of this node.
     Node(NodeId),
     /// Other packets were ahead at this switch port.
     Queue(u32),
-    /// A packet was lost, and not yet sent again.
+    /// A packet was lost, and not yet retransmitted.
     Lost,
-    /// The protocol did not let the message go on.
+    /// The protocol did not allow the message to proceed.
     Protocol(Wait),
 }
 
 impl TimeSpent {
-    /// Returns the reason in a word, for programs.
+    /// Returns the cause as one word, for programs.
     pub const fn cause(self) -> &'static str {
         match self {
             TimeSpent::HostQueue(_) => "host-queue",
@@ -70,7 +70,7 @@ impl TimeSpent {
 }
 
 impl Explanation {
-    /// Returns the time for each reason, in the order in which they were first met.
+    /// Returns the total time of each cause, in the order in which the causes first occur.
     pub fn sums(&self) -> Vec<(TimeSpent, Time)> {
         let mut sums: Vec<(TimeSpent, Time)> = Vec::new();
         for part in &self.parts {
@@ -83,8 +83,8 @@ impl Explanation {
     }
 }
 
-/// Explains the time that message `id` of a run on this network took. `None` if it did not finish, or is not in the
-/// journal.
+/// Explains the time that message `id` of a run on this network took. Returns `None` if the message did not finish, or
+/// is not in the journal.
 pub fn explain(journal: &Journal, network: &Network, id: MessageId) -> Option<Explanation> {
     let mut submission = None;
     let mut completion = None;
@@ -101,7 +101,7 @@ pub fn explain(journal: &Journal, network: &Network, id: MessageId) -> Option<Ex
     let told: Vec<(Time, Wait)> = journal.waiting(id).collect();
     let mut story = Story { network, hops: &hops, lost: &lost, told: &told, parts: Vec::new() };
     if hops.is_empty() && network.topology.hosts().is_some() {
-        // A reference in a rack crosses no link that is observed.
+        // A reference within a rack crosses no observed link.
         story.add(submitted, completed, TimeSpent::Node(message.dst));
     } else if hops.is_empty() {
         story.alone(&message, submitted..completed);
@@ -119,15 +119,15 @@ pub fn explain(journal: &Journal, network: &Network, id: MessageId) -> Option<Ex
     Some(Explanation { message, submitted, completed, parts: story.parts })
 }
 
-/// Returns when the first packet of an answer was ready to be sent, if packets have offsets: later requests ask again
-/// for packets that were lost.
+/// Returns the time at which the first packet of an answer was ready to be sent. Returns `None` if packets have no
+/// offset. Later requests may ask again for packets that were lost; therefore the first answer counts.
 fn first_answer(hops: &[Hop]) -> Option<Time> {
     let answers =
         hops.iter().filter(|hop| hop.packet.kind == PacketKind::Data && hop.packet.offset.is_some());
     answers.map(|hop| hop.ready).min()
 }
 
-/// Returns the hops of the packet of this kind that arrived last, of those that had arrived by `end`.
+/// Returns the hops of one packet: of all packets of this kind that arrived by `end`, the one that arrived last.
 fn way(network: &Network, hops: &[Hop], kind: PacketKind, end: Time) -> Vec<Hop> {
     let hops: Vec<Hop> = hops.iter().filter(|hop| hop.packet.kind == kind).copied().collect();
     let is_direct = network.topology.graph().is_some();
@@ -135,7 +135,7 @@ fn way(network: &Network, hops: &[Hop], kind: PacketKind, end: Time) -> Vec<Hop>
         hop.onward <= end
             && match end_of(network, hop.link) {
                 End::Node(_) => true,
-                // Where nodes forward for each other, the last link may be one between them.
+                // If nodes forward for each other, the last link of a path may be a link between nodes.
                 End::Switch(node) => is_direct && node == hop.packet.dst,
             }
     };
@@ -150,13 +150,14 @@ fn way(network: &Network, hops: &[Hop], kind: PacketKind, end: Time) -> Vec<Hop>
     way
 }
 
-/// Returns the hop by which the packet came to where `hop` left from.
+/// Returns the previous hop of the packet: the hop that ends where `hop` begins.
 fn before(network: &Network, hops: &[Hop], hop: &Hop) -> Option<Hop> {
     let LinkId::Port(port) = hop.link else { return None };
     let switch = End::Switch(network.topology.owner(port));
     let mut came = hops.iter().filter(|other| end_of(network, other.link) == switch);
     match hop.packet.offset {
-        // Where packets have no offset, they keep their order, and all paths are the same.
+        // Packets without an offset keep their order and take the same path; therefore they are matched by their
+        // position.
         None => {
             let told_before = hops.iter().take_while(|other| *other != hop);
             came.nth(told_before.filter(|other| other.link == hop.link).count()).copied()
@@ -168,14 +169,14 @@ fn before(network: &Network, hops: &[Hop], hop: &Hop) -> Option<Hop> {
     }
 }
 
-/// Parts of the explanation so far, and the sources of it.
+/// Parts of an explanation so far, and the records from which it is made.
 struct Story<'a> {
     network: &'a Network,
     /// Hops of all packets of the message.
     hops: &'a [Hop],
-    /// Packets of the message that were lost, and when.
+    /// Lost packets of the message, and the times of the losses.
     lost: &'a [(Time, ObservedPacket)],
-    /// Waits that the fabric reported for the message, and when each began.
+    /// Waits that the fabric reported for the message, and the time at which each began.
     told: &'a [(Time, Wait)],
     parts: Vec<Period>,
 }
@@ -190,7 +191,7 @@ impl Story<'_> {
         }
     }
 
-    /// Explains a message without packets: propagation, and the rest is serialization.
+    /// Explains a message without packets: its propagation is known, and the rest counts as serialization.
     fn alone(&mut self, message: &Message, span: Range<Time>) {
         let Range { start: from, end: until } = span;
         let link = LinkId::Host(message.data_src());
@@ -227,8 +228,8 @@ impl Story<'_> {
         self.add(now, span.end, TimeSpent::Node(node));
     }
 
-    /// Divides the time before a packet leaves its node: by the message's packets before it, by losses, and for the
-    /// rest by the waits that the fabric reported.
+    /// Divides the time before a packet leaves its node by cause: earlier packets of the same message, losses, and, for
+    /// the rest, the waits that the fabric reported.
     fn before_host(&mut self, hop: &Hop, span: Range<Time>) {
         let Hop { link, packet: ObservedPacket { kind, src, .. }, .. } = *hop;
         let losses = Losses::new(self.network, self.hops, self.lost, (kind, src));
@@ -254,8 +255,8 @@ impl Story<'_> {
         });
     }
 
-    /// Divides the time before a packet leaves a switch: it may be there before it is granted, and wait for packets
-    /// of its own message that a link repeats.
+    /// Divides the time before a packet leaves a switch. The packet may arrive before it is granted, and it may wait
+    /// for packets of its own message that a link repeats.
     fn before_port(&mut self, hop: &Hop, port: u32, span: Range<Time>) {
         let Range { start: from, end: until } = span;
         let granted = if self.told_at(from) == Some(Wait::Grant) { hop.ready } else { from };
@@ -268,7 +269,7 @@ impl Story<'_> {
         });
     }
 
-    /// Adds the parts between two times, cut where the reason may change.
+    /// Adds the parts of a span. `cuts` are the times at which the cause may change.
     fn divide(&mut self, mut cuts: Vec<Time>, span: Range<Time>, place: impl Fn(&Self, Time) -> TimeSpent) {
         cuts.extend([span.start, span.end]);
         cuts.retain(|cut| (span.start..=span.end).contains(cut));

@@ -1,15 +1,15 @@
-//! Journal of everything that happened to one message, or to every message.
+//! Journal of all events of one message, or of every message.
 
 use unrack_engine::events::{Hop, ObservedPacket, Wait};
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId};
 
-/// Reports of fabrics about messages, in the order in which they were made.
+/// Reports of a fabric about messages, in the order in which it made them.
 #[derive(Debug, Clone, Default)]
 pub struct Journal {
-    /// Messages that are recorded; all, if the list is empty.
+    /// Messages that are recorded. If the list is empty, all messages are.
     only: Vec<MessageId>,
-    /// Entries of each message, by id.
+    /// Entries of each message, by message id.
     entries: Vec<Vec<Entry>>,
 }
 
@@ -23,7 +23,7 @@ pub(super) enum Entry {
 }
 
 impl Journal {
-    /// Creates a journal of every message: about 200 bytes for each packet and link.
+    /// Creates a journal of every message. It needs about 200 bytes for each packet and link.
     pub fn of_all() -> Journal {
         Journal::default()
     }
@@ -37,7 +37,7 @@ impl Journal {
         self.entries.get(id.index()).into_iter().flatten()
     }
 
-    /// Returns the hops of the packets of a message, in the order in which they were decided.
+    /// Returns the hops of the packets of a message, in the order in which the fabric decided them.
     pub fn hops(&self, id: MessageId) -> impl Iterator<Item = &Hop> {
         self.entries(id).filter_map(|entry| match entry {
             Entry::Hop(hop) => Some(hop),
@@ -45,7 +45,7 @@ impl Journal {
         })
     }
 
-    /// Returns the reasons why a message did not send, and when each began.
+    /// Returns the reasons why a message did not send, each with the time at which it began.
     pub fn waiting(&self, id: MessageId) -> impl Iterator<Item = (Time, Wait)> {
         self.entries(id).filter_map(|entry| match entry {
             Entry::Waits(from, wait) => Some((*from, *wait)),
@@ -53,7 +53,7 @@ impl Journal {
         })
     }
 
-    /// Returns the packets that a message needed and that were lost, and when.
+    /// Returns the lost packets that a message needed, each with the time of its loss.
     pub fn lost(&self, id: MessageId) -> impl Iterator<Item = (Time, ObservedPacket)> {
         self.entries(id).filter_map(|entry| match entry {
             Entry::Lost(at, packet) => Some((*at, *packet)),

@@ -1,24 +1,24 @@
-//! Utilization of links and lengths of their queues, in intervals of equal length.
+//! Utilization of links and the lengths of their queues, in intervals of equal length.
 
 use unrack_engine::events::{Hop, LinkId};
 use unrack_units::Time;
 
-/// Traffic and queue of each link, interval by interval. Holds 40 bytes for each link and interval up to the last in
+/// Traffic and queue of each link in each interval. It needs 40 bytes per link and interval, up to the last interval in
 /// which the link was used.
 pub struct LinkSamples {
     every: Time,
     hosts: Vec<Bins>,
     ports: Vec<Bins>,
-    /// Number of further intervals of links for which there is room.
+    /// Number of further intervals of links for which memory remains.
     room: u64,
-    /// Time at which there was no more room; `None` if there always was.
+    /// Time at which the memory was used up; `None` if it never was.
     full: Option<Time>,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Bins {
     bins: Vec<Bin>,
-    /// Time until which bits that may be shared are counted.
+    /// Time until which bits are already counted. Packets that share bits count them only once.
     counted_until: Time,
 }
 
@@ -27,17 +27,19 @@ struct Bins {
 pub struct Sample {
     pub link: LinkId,
     pub from: Time,
-    /// Time in which the link carried bits. Packets that share a flit or slip into another packet count once.
+    /// Time during which the link carried bits. Packets that share a flit, or that slip into another packet, count
+    /// once.
     pub busy: Time,
-    /// Packets whose last bit left.
+    /// Number of packets whose last bit left in the interval.
     pub packets: u32,
     /// Bytes of these packets on the wire.
     pub wire_bytes: u64,
     /// Bytes of payload of these packets.
     pub payload_bytes: u64,
-    /// Bytes that waited, averaged over the time of the interval. Bytes in transmission do not wait.
+    /// Mean number of waiting bytes over the interval. Bytes in transmission do not count as waiting.
     pub queue_mean_bytes: f64,
-    /// Most bytes that a data packet found ahead of it at this switch port, including those in transmission.
+    /// Maximum number of bytes that a data packet found ahead of it at this switch port, including those in
+    /// transmission.
     pub queue_max_bytes: u64,
 }
 
@@ -53,7 +55,7 @@ struct Bin {
 }
 
 impl LinkSamples {
-    /// Creates samples in intervals of this length.
+    /// Creates samples with intervals of this length.
     ///
     /// # Panics
     /// If `every` is zero.
@@ -62,12 +64,12 @@ impl LinkSamples {
         LinkSamples { every, hosts: Vec::new(), ports: Vec::new(), room: u64::MAX, full: None }
     }
 
-    /// Limits the memory of the samples to `bytes`: when it is used up, nothing more is recorded.
+    /// Limits the memory of the samples to `bytes`. When it is used up, recording stops.
     pub fn within(self, bytes: u64) -> LinkSamples {
         LinkSamples { room: bytes / size_of::<Bin>() as u64, ..self }
     }
 
-    /// Returns when there was no more room, if so.
+    /// Returns the time at which the memory was used up; `None` if it never was.
     pub fn full(&self) -> Option<Time> {
         self.full
     }
@@ -105,7 +107,8 @@ impl LinkSamples {
         bin.most = bin.most.max(bytes);
     }
 
-    /// Makes intervals of a link up to `until`, if there is room; returns whether there always was.
+    /// Creates the intervals of a link up to `until`, if there is memory for them. Returns whether memory has sufficed
+    /// so far.
     fn makes_room(&mut self, link: LinkId, until: Time) -> bool {
         let len = until.as_ps() / self.every.as_ps() + 1;
         let room = self.room;
@@ -121,7 +124,8 @@ impl LinkSamples {
         self.full.is_none()
     }
 
-    /// Returns every link in every interval in which it was not idle, by interval, then by link.
+    /// Returns a sample for each link and each interval in which the link was not idle, ordered by interval and then by
+    /// link.
     pub fn samples(&self) -> impl Iterator<Item = Sample> + '_ {
         let intervals = self.hosts.iter().chain(&self.ports).map(|of| of.bins.len()).max().unwrap_or(0);
         (0..intervals).flat_map(move |n| {
@@ -161,7 +165,7 @@ fn at(bins: &mut [Bin], number: u64) -> &mut Bin {
     &mut bins[number as usize]
 }
 
-/// Calls `add` with the part of a span that lies in each interval.
+/// Calls `add` for each interval that a span overlaps, with the length of the overlap.
 fn spread(bins: &mut [Bin], every: Time, (mut from, until): (Time, Time), add: impl Fn(&mut Bin, Time)) {
     while from < until {
         let number = from.as_ps() / every.as_ps();

@@ -7,17 +7,17 @@ use unrack_engine::topology::End;
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
-/// Losses of a message as they concern one leg of it: its request, or its data.
+/// Losses of a message as they concern one leg: its request, or its data.
 pub(super) struct Losses {
-    /// Packets of the leg as they leave the node that makes them, in the order in which they join the queue there.
+    /// Packets of the leg, as they leave the node that created them, in the order in which they joined its queue.
     sent: Vec<Sent>,
-    /// Time at which the last packet joined that had not been sent before.
+    /// Time at which the last packet that had not been sent before joined the queue.
     last_new: Time,
-    /// Times in which packets were lost and not yet replaced.
+    /// Periods in which packets were lost and not yet replaced.
     missing: Spans,
-    /// Times in which packets of the message were under way, except those that replace others.
+    /// Periods in which packets of the message were in flight, except retransmissions of lost packets.
     under_way: Spans,
-    /// Times in which a link repeated something.
+    /// Periods in which a link repeated a transmission.
     repeated: Vec<(Time, Time)>,
 }
 
@@ -26,12 +26,12 @@ pub(super) struct Losses {
 struct Sent {
     ready: Time,
     offset: Option<u64>,
-    /// The same packet was sent, or lost, before.
+    /// Whether the same packet was sent, or lost, before.
     again: bool,
 }
 
 impl Losses {
-    /// Finds the losses that concern packets of this kind that `src` makes, among all packets of the message.
+    /// Finds the losses that concern packets of this kind that `src` creates, among all packets of the message.
     pub(super) fn new(
         network: &Network,
         hops: &[Hop],
@@ -49,19 +49,20 @@ impl Losses {
         }
     }
 
-    /// Returns the times at which the result of [`Losses::hold_up`] may change, except those of packets of the leg.
+    /// Returns the times at which the result of [`Losses::hold_up`] may change, except the times of the packets of the
+    /// leg.
     pub(super) fn cuts(&self) -> impl Iterator<Item = Time> + '_ {
         let repeated = self.repeated.iter().flat_map(|&(from, until)| [from, until]);
         self.missing.ends().chain(self.under_way.ends()).chain(repeated)
     }
 
-    /// Returns whether a loss is what keeps the leg from sending at this time. `wait` is the reason that the fabric
-    /// reported.
+    /// Returns whether a loss keeps the leg from sending at this time. `wait` is the reason that the fabric reported.
     ///
-    /// A loss is the cause if the next packet that leaves is sent again, or if at least as many packets of the
-    /// message are lost as are under way: then most of those that it may have under way are lost. Packets that their
-    /// node could send and holds back wait for other reasons, and so do new ones that could be granted. A message
-    /// that waits for credits waits for the packets that a link repeats.
+    /// A loss is the cause in two cases. Either the next packet that leaves is a retransmission. Or at least as many
+    /// packets of the message are lost as are in flight, so that lost packets take up most of what the message may have
+    /// in flight. There are exceptions. Packets that the node could send but holds back wait for other reasons, and so
+    /// do new packets that could be granted. A message that waits for credits is held up by packets that a link
+    /// repeats.
     pub(super) fn hold_up(&self, at: Time, wait: Option<Wait>) -> bool {
         let missing = self.missing.count(at);
         if missing == 0 {
@@ -76,7 +77,7 @@ impl Losses {
         }
     }
 
-    /// Returns whether this packet of the leg is sent again, since a packet of the message had been lost.
+    /// Returns whether this packet of the leg is a retransmission because a packet of the message was lost.
     pub(super) fn is_repair(&self, hop: &Hop) -> bool {
         let lost_before = self.missing.starts.first().is_some_and(|from| *from < hop.ready);
         let from = self.sent.partition_point(|sent| sent.ready < hop.ready);
@@ -85,7 +86,7 @@ impl Losses {
     }
 }
 
-/// Starts and ends of periods.
+/// A set of periods, stored as starts and ends.
 #[derive(Debug, Default)]
 struct Spans {
     /// Starts, sorted.
@@ -95,7 +96,7 @@ struct Spans {
 }
 
 impl Spans {
-    /// Returns the number of spans that this time is in.
+    /// Returns the number of periods that contain this time.
     fn count(&self, at: Time) -> usize {
         let until = |times: &[Time]| times.partition_point(|time| *time <= at);
         until(&self.starts) - until(&self.ends)
@@ -120,9 +121,9 @@ struct Leg {
     kind: PacketKind,
     src: NodeId,
     sent: Vec<Sent>,
-    /// Times at which packets were queued for the last link on their path, and were of use at its end; by first byte.
+    /// Times at which packets joined the queue of the last link of their path and were usable at its end, by offset.
     arrivals: BTreeMap<Option<u64>, Vec<(Time, Time)>>,
-    /// Times at which packets were lost, in order; by first byte.
+    /// Times at which packets were lost, in order, by offset.
     lost: BTreeMap<Option<u64>, Vec<Time>>,
 }
 
@@ -149,24 +150,24 @@ impl Leg {
         leg
     }
 
-    /// Returns whether a packet is data of the leg, or the header of trimmed data.
+    /// Returns whether a packet is data of the leg, or the header of trimmed data of the leg.
     fn has(&self, packet: &ObservedPacket) -> bool {
         let kind = if packet.kind == PacketKind::Header { PacketKind::Data } else { packet.kind };
         (kind, packet.src) == (self.kind, self.src)
     }
 
-    /// Returns when this packet of the leg was first lost, from `from` on.
+    /// Returns the first time from `from` on at which the packet of the leg with this offset was lost.
     fn next_lost(&self, offset: Option<u64>, from: Time) -> Option<Time> {
         let lost = self.lost.get(&offset)?;
         lost.get(lost.partition_point(|at| *at < from)).copied()
     }
 
-    /// Returns whether this packet of the leg was lost before.
+    /// Returns whether the packet of the leg with this offset was lost before `at`.
     fn was_lost_before(&self, offset: Option<u64>, at: Time) -> bool {
         self.next_lost(offset, Time::ZERO).is_some_and(|lost| lost < at)
     }
 
-    /// Returns whether this link lost the packet; the loss is known when its times are decided.
+    /// Returns whether this link lost the packet. A loss is recorded when the times of the transmission are decided.
     fn was_lost_on(&self, hop: &Hop) -> bool {
         self.next_lost(hop.packet.offset, hop.ready).is_some_and(|at| at <= hop.first)
     }
@@ -181,17 +182,17 @@ impl Leg {
         sent.collect()
     }
 
-    /// Returns how long a lost packet was missing, if it concerns the leg.
+    /// Returns the period in which a lost packet was missing; `None` if the packet does not concern the leg.
     fn missing(&self, (at, packet): &(Time, ObservedPacket)) -> Option<(Time, Time)> {
         let mut later = self.sent[self.sent.partition_point(|sent| sent.ready <= *at)..].iter();
         let until = match packet.kind {
-            // Missing until it arrives, or is lost again.
+            // A packet is missing until it arrives or is lost again.
             _ if self.has(packet) => {
                 let again = later.find(|sent| sent.offset == packet.offset);
                 let lost_again = self.next_lost(packet.offset, *at + Time::from_ps(1));
                 again.and_then(|again| self.arrival(again)).into_iter().chain(lost_again).min()
             }
-            // Missing until the packet that it was for is sent.
+            // A control packet is missing until the packet for which it was needed is sent.
             PacketKind::Grant | PacketKind::Notification => {
                 let is_for = |sent: &&Sent| packet.offset.is_none() || sent.offset == packet.offset;
                 later.find(is_for).map(|sent| sent.ready)
@@ -203,13 +204,13 @@ impl Leg {
         Some((*at, until.unwrap_or(Time::MAX)))
     }
 
-    /// Returns when a packet arrived; `None` if it never did.
+    /// Returns the time at which a packet arrived; `None` if it never did.
     fn arrival(&self, sent: &Sent) -> Option<Time> {
         let copies = self.arrivals.get(&sent.offset)?.iter().filter(|(ready, _)| *ready >= sent.ready);
         copies.map(|(_, onward)| *onward).min()
     }
 
-    /// Returns the times in which a packet was queued or on a link, unless the same packet was lost before.
+    /// Returns the periods in which packets were queued or on a link, except packets that had been lost before.
     fn under_way(&self, hops: &[Hop]) -> impl Iterator<Item = (Time, Time)> {
         let is_repair =
             |hop: &Hop| self.has(&hop.packet) && self.was_lost_before(hop.packet.offset, hop.ready);
@@ -217,10 +218,10 @@ impl Leg {
     }
 }
 
-/// Returns packets as they leave the node that makes them, in the order in which they join the queue there.
+/// Returns packets as they leave the node that created them, in the order in which they joined its queue.
 fn first_links<'a>(network: &Network, mut hops: Vec<&'a Hop>) -> Vec<&'a Hop> {
     let by_host = |hop: &Hop| matches!(hop.link, LinkId::Host(_));
-    // Where nodes forward for each other, some fabrics have no link from a node to its switch.
+    // If nodes forward for each other, some fabrics have no link from a node to its switch.
     let direct = !hops.iter().any(|hop| by_host(hop));
     hops.retain(|hop| match hop.link {
         LinkId::Host(_) => true,
@@ -230,16 +231,16 @@ fn first_links<'a>(network: &Network, mut hops: Vec<&'a Hop>) -> Vec<&'a Hop> {
     hops
 }
 
-/// Returns whether this link is the last on a packet's path.
+/// Returns whether this link is the last link on the path of the packet.
 fn is_last(network: &Network, hop: &Hop) -> bool {
     match end_of(network, hop.link) {
         End::Node(_) => true,
-        // Where nodes forward for each other, the last link may be one between them.
+        // If nodes forward for each other, the last link of a path may be a link between nodes.
         End::Switch(node) => network.topology.graph().is_some() && node == hop.packet.dst,
     }
 }
 
-/// Returns the times in which a link repeated one of these packets.
+/// Returns the periods in which a link repeated one of these packets.
 pub(super) fn repetitions(hops: &[Hop]) -> Vec<(Time, Time)> {
     let repeated = hops.iter().filter(|hop| hop.repeated > Time::ZERO);
     union(repeated.map(|hop| (hop.first, hop.first + hop.repeated)).collect())
@@ -253,7 +254,7 @@ pub(super) fn end_of(network: &Network, link: LinkId) -> End {
     }
 }
 
-/// Returns the times that are in any of the spans, sorted, without overlaps.
+/// Returns the union of the spans, sorted and without overlaps.
 pub(super) fn union(mut spans: Vec<(Time, Time)>) -> Vec<(Time, Time)> {
     spans.sort_unstable();
     let mut united: Vec<(Time, Time)> = Vec::new();
@@ -266,7 +267,7 @@ pub(super) fn union(mut spans: Vec<(Time, Time)>) -> Vec<(Time, Time)> {
     united
 }
 
-/// Returns whether this time is in one of these spans, which are sorted and do not overlap.
+/// Returns whether one of these spans contains this time. The spans are sorted and do not overlap.
 pub(super) fn within(spans: &[(Time, Time)], at: Time) -> bool {
     let next = spans.partition_point(|(from, _)| *from <= at);
     next > 0 && at < spans[next - 1].1

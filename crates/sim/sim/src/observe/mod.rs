@@ -1,13 +1,13 @@
-//! Views of a run from inside, collected on request while it happens.
+//! Views of a run from inside. They are collected during the run if requested.
 //!
-//! | to see | ask for |
+//! | question | view |
 //! |---|---|
-//! | how busy links were and how long their queues, over time | [`Watch::links`] |
-//! | packets, in order, as they leave; as bytes | [`Watch::packets`]; [`wire`] |
-//! | where one message spent its time | [`Watch::journal`], and then [`explain`] |
-//! | the longest queue of each port, and the most packets of each message held out of order | [`Watch::peaks`] |
+//! | how busy links were and how long their queues were, over time | [`Watch::links`] |
+//! | which packets left, in order of time; the same as bytes | [`Watch::packets`]; [`wire`] |
+//! | where one message spent its time | [`Watch::journal`], followed by [`explain`] |
+//! | how long the longest queue of each port was, and how many packets of each message were held out of order at most | [`Watch::peaks`] |
 //!
-//! A watched run gives the same results as one that is not.
+//! A watched run gives the same results as an unwatched one.
 
 mod explain;
 mod journal;
@@ -28,7 +28,7 @@ use unrack_engine::topology::{End, Topology};
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId, NodeId};
 
-/// Views that are collected. None, unless asked for.
+/// Views that are collected during a run. By default, there are none.
 #[derive(Default)]
 pub struct Watch<'a> {
     pub links: Option<LinkSamples>,
@@ -44,14 +44,14 @@ pub enum Only {
     All,
     /// Packets of one message.
     Message(MessageId),
-    /// Packets over the link of one node, both ways.
+    /// Packets over the link of one node, in both directions.
     Node(NodeId),
-    /// Packets out of one switch port.
+    /// Packets that leave through one switch port.
     Port(u32),
 }
 
 impl Only {
-    /// Returns whether the packet of a hop is selected.
+    /// Returns whether this selection contains the packet of a hop.
     pub fn takes(self, hop: &Hop, topology: &Topology) -> bool {
         match (self, hop.link) {
             (Only::All, _) => true,

@@ -8,7 +8,7 @@ use unrack_workload::Message;
 
 /// Passes packets on in the order in which their last bits leave.
 ///
-/// Fabrics report a packet ahead of its time: packets that are still to leave are held back here.
+/// Fabrics report a packet before it leaves. Therefore this view holds packets back until the time at which they leave.
 pub struct Packets<'a> {
     held: BinaryHeap<Reverse<Held>>,
     told: u64,
@@ -19,7 +19,7 @@ pub struct Packets<'a> {
 type Sink<'a> = Box<dyn FnMut(&Hop, Option<&Message>) + 'a>;
 
 impl<'a> Packets<'a> {
-    /// Creates a view whose `sink` takes each packet, and the message that it belongs to.
+    /// Creates a view. It passes each packet, with the message of the packet, to `sink`.
     pub fn new(sink: impl FnMut(&Hop, Option<&Message>) + 'a) -> Packets<'a> {
         Packets { held: BinaryHeap::new(), told: 0, messages: Vec::new(), sink: Box::new(sink) }
     }
@@ -34,7 +34,7 @@ impl<'a> Packets<'a> {
         self.told += 1;
     }
 
-    /// Passes on all packets that are held back, at the end of the run.
+    /// Passes on all packets that are still held back. It is called at the end of the run.
     pub fn finish(mut self) {
         self.release(Time::MAX);
     }
@@ -51,7 +51,7 @@ impl<'a> Packets<'a> {
 }
 
 struct Held {
-    /// Number of packets that were reported before.
+    /// Number of packets that were reported before this one.
     number: u64,
     hop: Hop,
 }

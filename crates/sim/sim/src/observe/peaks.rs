@@ -1,4 +1,4 @@
-//! Longest queue before each link, and most packets of a message that its receiver held out of order.
+//! Longest queue of each port, and the maximum number of packets of each message that its receiver held out of order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use unrack_engine::events::{Hop, LinkId, PacketKind};
@@ -6,14 +6,14 @@ use unrack_engine::topology::{End, Topology};
 use unrack_units::Time;
 use unrack_workload::MessageId;
 
-/// Peaks of a run. Holds 32 bytes for each packet of a message that is not complete.
+/// Peaks of a run. It needs 32 bytes for each packet of an incomplete message.
 pub struct Peaks {
     topology: Topology,
-    /// Longest queue of each port, in bytes; `None` if no data has crossed it.
+    /// Longest queue of each port, in bytes; `None` for ports that no data has crossed.
     ports: Vec<Option<u64>>,
-    /// Data packets on their last link: their arrival, first byte and bytes.
+    /// Data packets on their last link: arrival, offset of the first byte, and number of bytes.
     coming: BTreeMap<MessageId, Vec<(Time, u64, u32)>>,
-    /// Most packets held out of order, for each complete message.
+    /// Maximum number of packets held out of order, for each complete message.
     held: Vec<u64>,
 }
 
@@ -24,13 +24,14 @@ impl Peaks {
         Peaks { topology: topology.clone(), ports, coming: BTreeMap::new(), held: Vec::new() }
     }
 
-    /// Returns, for each port that data has crossed, the most bytes that a data packet found ahead of it, including
-    /// those in transmission.
+    /// Returns, for each port that data has crossed, the maximum number of bytes that a data packet found ahead of it.
+    /// Bytes in transmission count too.
     pub fn queue_bytes(&self) -> impl Iterator<Item = u64> + '_ {
         self.ports.iter().copied().flatten()
     }
 
-    /// Returns, for each complete message, the most packets that had arrived while an earlier one had not.
+    /// Returns, for each complete message, the maximum number of packets that had arrived while an earlier one was
+    /// missing.
     pub fn reorder_packets(&self) -> &[u64] {
         &self.held
     }
@@ -61,14 +62,14 @@ impl Peaks {
     fn is_last(&self, hop: &Hop) -> bool {
         let LinkId::Port(port) = hop.link else { return false };
         match (self.topology.end(port), self.topology.graph()) {
-            // A node that forwards is its own switch.
+            // A node that forwards for others is its own switch.
             (End::Node(node), None) | (End::Switch(node), Some(_)) => node == hop.packet.dst,
             _ => false,
         }
     }
 }
 
-/// Returns the most packets held at once. Duplicates count once.
+/// Returns the maximum number of packets held at the same time. Duplicates count once.
 fn most_held(mut packets: Vec<(Time, u64, u32)>) -> u64 {
     packets.sort_by_key(|(at, ..)| *at);
     let (mut next, mut most) = (0, 0);

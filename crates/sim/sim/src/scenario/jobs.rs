@@ -1,4 +1,4 @@
-//! Jobs of a scenario, computed.
+//! Computes the jobs of a scenario.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use unrack_workload::collective;
 use unrack_workload::jobs::{embedding, graph, key_value, training, word_count};
 use unrack_workload::{ComputedJob, JobsSpec, WorkloadError};
 
-/// Computes the jobs of a mix for `nodes` nodes, with their messages.
+/// Computes the jobs of a mix for `nodes` nodes, with the messages of each job.
 ///
 /// # Errors
-/// If an application cannot run on its ranks.
+/// If an application cannot run on the number of its ranks.
 pub(super) fn jobs_spec(mix: &jobs::Jobs, nodes: u32, seed: u64) -> Result<JobsSpec, WorkloadError> {
     let mut names: BTreeSet<String> = mix.jobs.iter().filter_map(|job| job.name.clone()).collect();
     let computed = mix.jobs.iter().zip(0u64..).map(|(job, number)| {
@@ -23,7 +23,7 @@ pub(super) fn jobs_spec(mix: &jobs::Jobs, nodes: u32, seed: u64) -> Result<JobsS
     Ok(JobsSpec { jobs: Arc::new(jobs), policy: mix.policy, slots: mix.slots })
 }
 
-/// Returns a name that is not taken: `pagerank`, `pagerank-2`, and so on.
+/// Returns a name that no other job has: `pagerank`, `pagerank-2`, and so on.
 fn free_name(job: &jobs::Job, names: &mut BTreeSet<String>) -> String {
     let application = job.applications()[0];
     let numbered = (2..).map(|number| format!("{application}-{number}"));
@@ -40,7 +40,7 @@ fn computed(
 ) -> Result<ComputedJob, WorkloadError> {
     let on = job.on.as_ref().map(|on| on.len() as u32);
     let ranks = on.or(job.hosts).unwrap_or(nodes);
-    // Two jobs with the same text draw different random numbers.
+    // The number of the job changes the seed, so that two jobs with the same text draw different random numbers.
     let seed = if number == 0 { seed } else { mix(seed ^ mix(number)) };
     let rounds = match job {
         jobs::Job { pagerank: Some(spec), .. } => graph::pagerank(spec, ranks, seed).rounds,

@@ -8,7 +8,8 @@ use unrack_engine::run::Run;
 use unrack_rack::{Margin, ValidScenario};
 use unrack_units::Time;
 
-/// Returns the numbers of messages of `run` that do not count: warm-up and cool-down of the scenario.
+/// Returns the numbers of messages of `run` that do not count: those in the warm-up and in the cool-down of the
+/// scenario.
 pub fn excluded(scenario: &ValidScenario, run: &Run) -> Excluded {
     let (warm_up, cool_down) = scenario.workload.margins();
     let all = run.outcomes.len() as u64;
@@ -26,15 +27,15 @@ pub fn excluded(scenario: &ValidScenario, run: &Run) -> Excluded {
     Excluded { warm_up, cool_down }
 }
 
-/// Checks that messages are left to count, as far as can be told before the run.
+/// Checks that warm-up and cool-down leave messages to count, as far as this is known before the run.
 ///
 /// # Errors
-/// If warm-up and cool-down leave none.
+/// If warm-up and cool-down together exclude all messages.
 pub fn check_margins(scenario: &ValidScenario, setup: &Setup, work: &Work) -> Result<(), SetupError> {
     let messages = match work {
         Work::Synthetic(spec) => spec.messages,
         Work::Listed(messages) => messages.len() as u64,
-        // The length of these is not known before the run.
+        // The length of these kinds of work is unknown before the run.
         Work::Replay(..) | Work::Lines(..) | Work::Collective(_) | Work::Jobs(_) => return Ok(()),
     };
     let length = setup.length_of(work)?;

@@ -1,4 +1,5 @@
-//! Conversion of a checked scenario to a run: the one place where the terms of scenarios meet those of the simulator.
+//! Conversion of a checked scenario to a run. Only this module knows both the terms of scenarios and those of the
+//! simulator.
 
 mod jobs;
 mod margins;
@@ -27,7 +28,7 @@ impl Setup {
     /// Creates the network and fabric that a scenario describes.
     ///
     /// # Errors
-    /// If the fabric's parameters, the links or the faults do not fit.
+    /// If the parameters of the fabric, the links or the faults are invalid or do not fit together.
     pub fn from_scenario(scenario: &mut ValidScenario) -> Result<Setup, ScenarioError> {
         let fabric = FabricConfig::from_scenario(scenario)?;
         let mut setup = Setup::with_fabric(scenario, fabric);
@@ -45,7 +46,7 @@ impl Setup {
         Ok(Setup { network, ..setup })
     }
 
-    /// Creates the network of a scenario with another fabric.
+    /// Creates the network of a scenario with a fabric that the caller chooses.
     pub fn with_fabric(scenario: &ValidScenario, fabric: FabricConfig) -> Setup {
         let rack::NetworkSpec { topology, link, core_link, cxl_link, switch, mtu, headers } =
             &scenario.network;
@@ -130,8 +131,8 @@ fn faults(scenario: &ValidScenario, topology: &Topology) -> Result<FaultSchedule
 }
 
 impl Work {
-    /// Returns traffic that the scenario describes completely. `None` if the scenario names a trace: read the file,
-    /// and then call [`Work::captured`] or [`Work::listed`].
+    /// Returns the traffic that a scenario describes completely. Returns `None` if the scenario names a trace; the
+    /// caller must then read the file and call [`Work::captured`] or [`Work::listed`].
     ///
     /// # Errors
     /// If a parameter of the workload is out of range.
@@ -152,12 +153,13 @@ impl Work {
         spec.map(|spec| Some(Work::Synthetic(spec))).map_err(|error| error.in_scenario(scenario))
     }
 
-    /// Returns the replay of a captured program: the rows of its `trace.parquet`, sorted by time, the time of the
-    /// run, and that of a native run, if it is known. At most `limit` transfers are replayed over all replicas: a
-    /// window in the middle of the run ([`CapturedTrace::middle`]), which the summary reports.
+    /// Returns the replay of a captured program. `rows` are the rows of its `trace.parquet`, sorted by time. The pair
+    /// of times is the duration of the captured run, and that of a native run if it is known. At most `limit` transfers
+    /// are replayed over all replicas: a window in the middle of the run ([`CapturedTrace::middle`]), which the summary
+    /// reports.
     ///
     /// # Errors
-    /// If the rows make no trace.
+    /// If the rows do not form a valid trace.
     pub fn captured(
         rows: &[TraceRow],
         (run_time, native): (Time, Option<Time>),
@@ -173,13 +175,13 @@ impl Work {
         Ok(Work::Replay(Arc::new(trace), spec))
     }
 
-    /// Returns messages at given times, sorted.
+    /// Returns work that submits messages at given times. The messages must be sorted by time.
     pub fn listed(messages: Vec<(Time, Message)>) -> Work {
         Work::Listed(Arc::new(messages))
     }
 }
 
-/// Returns the way in which a scenario wants its trace replayed.
+/// Returns how a scenario wants its trace to be replayed.
 pub fn replay_spec(trace: &rack::Trace, nodes: u32, seed: u64) -> ReplaySpec {
     ReplaySpec {
         blades: trace.blades.unwrap_or(Blades::half(nodes)),

@@ -1,4 +1,4 @@
-//! Sizes of a scenario, and the files with distributions that it names.
+//! Sizes in a scenario, and the files of distributions that a scenario names.
 
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -9,7 +9,7 @@ use unrack_rack as rack;
 use unrack_rack::ParetoScale;
 use unrack_workload::{Pareto, SizeCdf, SizeDistribution, size};
 
-/// Reads the size at `key` of a scenario.
+/// Reads the size at `key` of a scenario, and its file if it names one.
 pub(super) fn read_size(key: &'static str, written: &rack::Size) -> Result<SizeDistribution, SetupError> {
     match written {
         rack::Size::Fixed(bytes) => SizeDistribution::fixed(bytes.get())
@@ -34,7 +34,8 @@ pub(super) fn read_size(key: &'static str, written: &rack::Size) -> Result<SizeD
     }
 }
 
-/// Returns the mean bytes of a message, as far as can be told without reading a file.
+/// Returns the mean size of a message in bytes. It does not read files, and assumes a packet for a distribution in a
+/// file.
 pub(crate) fn mean_size(written: &rack::Size) -> f64 {
     match written {
         rack::Size::Fixed(bytes) => bytes.get() as f64,
@@ -48,10 +49,10 @@ pub(crate) fn mean_size(written: &rack::Size) -> f64 {
     }
 }
 
-/// Most bytes of a file: some hundred thousand points.
+/// Largest size of a distribution file in bytes: room for some hundred thousand points.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// File with a distribution: `points = [[size, cumulative probability], ...]`.
+/// File of a distribution: `points = [[size, cumulative probability], ...]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Points {
@@ -66,7 +67,7 @@ fn read_cdf(key: &'static str, file: &rack::FileRef, unit_bytes: f64) -> Result<
         .map_err(|why| refuse("can be read".into(), why.reason.to_string()))?;
     let line_at = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
     let Points { points } = toml::from_str(&text).map_err(|why: toml::de::Error| {
-        // The message alone: the full text of the error quotes the whole line.
+        // Only the message is shown, because the full text of the error quotes the whole line.
         let line = why.span().map_or(1, |span| line_at(span.start));
         let why = format!("{} in line {line}", clipped(why.message()));
         refuse("holds `points = [[size, probability], ...]`".into(), why)

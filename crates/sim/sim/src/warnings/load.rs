@@ -1,4 +1,4 @@
-//! Utilization of links while messages came.
+//! Utilization of links during the time in which messages were submitted.
 
 use super::NEARLY_ALL;
 use unrack_engine::events::LinkId;
@@ -6,7 +6,7 @@ use unrack_engine::run::Run;
 use unrack_engine::topology::{End, Topology};
 use unrack_units::Time;
 
-/// Links of one kind, over which messages are spread.
+/// Kind of links. Messages are spread over all links of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     FromNodes,
@@ -27,7 +27,7 @@ impl Kind {
         }
     }
 
-    /// Returns the name for people.
+    /// Returns the name that warnings use.
     pub(super) fn name(self) -> &'static str {
         match self {
             Kind::FromNodes => "links from nodes",
@@ -37,7 +37,8 @@ impl Kind {
     }
 }
 
-/// Utilization of links: the time in which they carried bits in the whole run, over the time in which messages came.
+/// Utilization of links: the time during which each link carried bits in the whole run, divided by the time in which
+/// messages were submitted.
 pub(super) struct Load {
     links: Vec<(Kind, LinkId, f64)>,
     /// Share of the messages that crossed a saturated link.
@@ -45,7 +46,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Computes the utilization; `None` if all messages came at once, or nothing is known of links.
+    /// Computes the utilization; `None` if all messages were submitted at once, or if no link carried bits.
     pub(super) fn new(topology: &Topology, run: &Run) -> Option<Load> {
         let submitted = run.outcomes.iter().map(|outcome| outcome.submitted);
         let span = submitted.clone().max()? - submitted.min()?;
@@ -57,7 +58,8 @@ impl Load {
         (!load.links.is_empty()).then_some(load)
     }
 
-    /// Returns the kind of links with the highest mean utilization, if it is above one: more came than they carry.
+    /// Returns the kind of links with the highest mean utilization, if it is above one: then the messages offered more
+    /// than these links can carry.
     pub(super) fn overloaded(&self) -> Option<(Kind, f64)> {
         let means = Kind::ALL.into_iter().filter_map(|kind| Some((kind, self.mean(kind)?)));
         means.filter(|(_, mean)| *mean > 1.0).max_by(|a, b| a.1.total_cmp(&b.1))
@@ -68,15 +70,15 @@ impl Load {
         self.share
     }
 
-    /// Returns the number of saturated links, that of links that carried anything, and the utilization of the
-    /// busiest.
+    /// Returns the number of saturated links, the number of links that carried any bits, and the utilization of the
+    /// busiest link.
     pub(super) fn saturated(&self) -> (usize, usize, f64) {
         let saturated = self.links.iter().filter(|(.., busy)| *busy >= NEARLY_ALL).count();
         let most = self.links.iter().map(|(.., busy)| *busy).fold(0.0, f64::max);
         (saturated, self.links.len(), most)
     }
 
-    /// Returns the kind of the busiest link.
+    /// Returns the kind to which the busiest link belongs.
     pub(super) fn busiest(&self) -> Kind {
         let busiest = self.links.iter().max_by(|a, b| a.2.total_cmp(&b.2));
         busiest.map_or(Kind::ToNodes, |(kind, ..)| *kind)
@@ -88,8 +90,8 @@ impl Load {
         (count > 0).then(|| sum / f64::from(count))
     }
 
-    /// Returns the share of the messages that crossed a saturated link. Where a fabric selects the link that a
-    /// message takes (between switches, and with pooled NICs), all links that it may select from count together.
+    /// Returns the share of the messages that crossed a saturated link. If the fabric selects the link that a message
+    /// takes (between switches, and with pooled NICs), all links among which it selects are judged by their mean.
     fn crossed(&self, topology: &Topology, run: &Run) -> f64 {
         let full = |kind| self.mean(kind).is_some_and(|mean| mean >= NEARLY_ALL);
         let is_pooled = topology.attachments() > topology.nodes();

@@ -1,17 +1,18 @@
-//! Warnings about a run whose figures depend on more than the fabric, for readers who compare fabrics by them.
+//! Warnings about a run whose figures depend on more than the fabric. They are for readers who use the figures to
+//! compare fabrics.
 //!
-//! | key | fires when |
+//! | key | condition |
 //! |---|---|
-//! | `unfinished` | a message did not finish: the figures leave it out |
-//! | `drops` | messages that lost packets raise the mean slowdown by half ([`DECIDES`]); if all lost some, the run takes half as long again as its busiest link needs |
-//! | `buffer` | packets were dropped, and ports have less buffer than the protocol's paper counts on |
-//! | `paced` | most bytes were of messages that their senders' rates held back while the links at both ends idled |
-//! | `overload` | the links of a kind had more to carry than they can, while messages came |
+//! | `unfinished` | a message did not finish; therefore the figures leave it out |
+//! | `drops` | messages that lost packets raise the mean slowdown by half ([`DECIDES`]); if all messages lost packets, the run takes 1.5 times as long as its busiest link needs |
+//! | `buffer` | packets were dropped, and ports have less buffer than the paper of the protocol expects |
+//! | `paced` | most bytes belonged to messages whose senders held them back by their rates while the links at both ends idled |
+//! | `overload` | the links of a kind were offered more than they can carry, while messages were submitted |
 //! | `saturated` | most messages ([`MOST`]) crossed a link that was busy nearly all of that time ([`NEARLY_ALL`]) |
-//! | `unsteady` | twice as much was under way in the second half ([`GROWS`]), and messages were slower ([`SLOWER`]) |
+//! | `unsteady` | twice as many messages were in flight in the second half ([`GROWS`]), and messages were slower ([`SLOWER`]) |
 //!
-//! The last three are about messages that come at times of their own. Where messages wait for others (jobs,
-//! collectives, closed-loop replay), links are busy as long as there is something to send, and nothing is steady.
+//! The last three apply only to messages that are submitted at given times. If messages wait for others (jobs,
+//! collectives, closed-loop replay), links are busy whenever there is data to send, and the run has no steady state.
 
 mod load;
 mod paced;
@@ -26,36 +27,38 @@ use unrack_engine::run::Run;
 use unrack_rack::{ValidScenario, Workload};
 use unrack_units::{Time, Warning};
 
-/// Ratio of the mean slowdown of all messages to that of those that lost nothing, from which on drops decide it: a
-/// third of the mean, or more, is then due to them.
+/// Threshold for the warning `drops`: the ratio of the mean slowdown of all messages to that of messages without
+/// losses. From this ratio on, a third of the mean or more is due to drops.
 ///
-/// Fabrics that drop by design stay below, whatever the buffer: pFabric has up to 1.15. Packets that NDP's switches trim
-/// are not dropped. For Homa and IRD, whose losses cause timeouts, the ratio is within 10 % of what a larger buffer would
-/// change.
+/// Fabrics that drop by design stay below it, whatever the buffer: pFabric reaches at most 1.15. Packets that NDP's
+/// switches trim do not count as dropped. For Homa and IRD, whose losses cause timeouts, the ratio is within 10 % of
+/// the change that a larger buffer would bring.
 pub const DECIDES: f64 = 1.5;
 
-/// Share of the time in which messages came, from which on a link counts as saturated. A queue with random arrivals
-/// grows as 1 / (1 - utilization): here to twenty packets, and twice that for the next 2.5 %, so that the figure says
-/// more of the last percent of load than of the fabric.
+/// Threshold for a saturated link: it is busy for at least this share of the time during which messages are submitted.
+/// A queue with random arrivals grows as 1 / (1 - utilization). At this threshold it holds twenty packets, and at 2.5 %
+/// more it holds twice as many. Therefore the figures depend more on the last percent of load than on the fabric.
 pub const NEARLY_ALL: f64 = 0.95;
 
-/// Share of messages over saturated links, from which on these decide the figures: the median is one of them.
+/// Threshold for the share of messages over saturated links. From this share on, they decide the figures, because the
+/// median message is one of them.
 pub const MOST: f64 = 0.5;
 
-/// Ratio of the messages under way in the second half of a run to those in the first, from which on the run is not
-/// steady. It is 1 in a steady run and 3 if messages under way grow as long as messages come; this is halfway.
+/// Threshold for a run that is not steady: the ratio of the messages in flight in its second half to those in its
+/// first. The ratio is 1 in a steady run, and 3 if the number of messages in flight grows as long as messages are
+/// submitted. This is halfway between the two.
 pub const GROWS: f64 = 2.0;
 
-/// Ratio of the mean slowdown of the second half to that of the first, from which on the growth decides the figure. A
-/// tail of few large messages grows without that.
+/// Threshold for growth that decides the figures: the ratio of the mean slowdown of the second half to that of the
+/// first. Without this condition, a tail of few large messages would count as growth.
 pub const SLOWER: f64 = 1.25;
 
-/// Fewest messages that must count for the three warnings about load: a hundred in each half, so that a mean slowdown
-/// whose spread is its mean is known to 10 %.
+/// Minimum number of messages that must count for the three warnings about load. It is a hundred in each half, so that
+/// a mean slowdown whose standard deviation equals its mean is known to 10 %.
 pub const FEWEST: usize = 200;
 
-/// Returns the warnings about a run of this scenario, in the order of the table above. `excluded` are the messages
-/// that its summary leaves out.
+/// Returns the warnings about a run of this scenario, in the order of the table above. `excluded` are the messages that
+/// its summary leaves out.
 pub fn warnings(
     scenario: &ValidScenario,
     setup: &Setup,
@@ -75,7 +78,7 @@ pub fn warnings(
     found
 }
 
-/// Returns whether messages come without waiting for others.
+/// Returns whether messages are submitted without waiting for others.
 fn comes_by_itself(scenario: &ValidScenario) -> bool {
     match &scenario.workload {
         Workload::Memory(_) | Workload::Flows(_) => true,
@@ -84,7 +87,7 @@ fn comes_by_itself(scenario: &ValidScenario) -> bool {
     }
 }
 
-/// Returns the mean slowdown of those rows that finished, and their number.
+/// Returns the mean slowdown of the given rows that finished, and their number; `None` if there are none.
 fn mean_slowdown(run: &Run, rows: impl Iterator<Item = usize>) -> Option<(f64, usize)> {
     let (mut sum, mut count) = (0.0, 0);
     for slowdown in rows.filter_map(|row| run.slowdown(row)) {
@@ -101,14 +104,15 @@ fn drops(scenario: &ValidScenario, setup: &Setup, run: &Run, rows: Range<usize>)
             let share = (all - others) as f64 / all as f64;
             Some(words::drops(scenario, run, share, Some((unharmed, mean))))
         }
-        // All lost packets, so the time of their busiest link is what is left to compare with.
+        // All messages lost packets, so that there are none without losses to compare with. The time of the busiest
+        // link is compared instead.
         None if over_busiest(setup, run) < DECIDES => None,
         None => Some(words::drops(scenario, run, 1.0, None)),
     }
 }
 
-/// Returns the time from the first submission to the last completion, over that in which the busiest link of a node
-/// carries the payload of its messages: no fabric is below 1.
+/// Returns the time from the first submission to the last completion, divided by the time in which the busiest link of
+/// a node carries the payload of its messages. No fabric can have a ratio below 1.
 fn over_busiest(setup: &Setup, run: &Run) -> f64 {
     let mut bytes = vec![[0; 2]; setup.network.nodes() as usize];
     for message in &run.messages {
@@ -151,9 +155,10 @@ fn unsteady(scenario: &ValidScenario, run: &Run, rows: Range<usize>) -> Option<W
     fires.then(|| words::unsteady(scenario, run, grown, (first, second)))
 }
 
-/// Returns the messages under way in the second half of the time in which these came, over those in the first.
+/// Returns the ratio of the messages in flight in the second half of the time of submissions to those in the first
+/// half.
 ///
-/// Messages wait where the fabric has them wait: in switches, or at nodes for a grant or a window.
+/// It does not matter where messages wait: the fabric may hold them in switches, or at nodes for a grant or a window.
 fn growth(run: &Run, rows: Range<usize>) -> Option<f64> {
     let outcomes = &run.outcomes[rows];
     let (start, end) = (outcomes.first()?.submitted, outcomes.last()?.submitted);

@@ -1,4 +1,4 @@
-//! Links that idled while messages that needed them were under way.
+//! Links that idled while messages that needed them were in flight.
 
 use crate::setup::Setup;
 use std::collections::BTreeMap;
@@ -7,19 +7,20 @@ use unrack_engine::run::Run;
 use unrack_engine::topology::End;
 use unrack_units::Time;
 
-/// Utilization of a link below which messages that need it are held back by their senders.
+/// Utilization of a link below which slow messages over the link count as held back by their senders.
 const IDLE: f64 = 0.5;
 
 /// Messages that their senders held back.
 pub(super) struct HeldBack {
-    /// Share of the bytes of all messages that is theirs.
+    /// Share of these messages in the bytes of all messages.
     pub share: f64,
-    /// Mean utilization of the links to their ends, while they were under way.
+    /// Mean utilization of the links at the ends of these messages, while the messages were in flight.
     pub utilization: f64,
 }
 
-/// Finds messages that took twice their time or more, although the links of both of their ends idled for half of the time in
-/// which messages needed them. Links between switches that are busy are another reason: then nothing is found.
+/// Finds messages that took at least twice their unloaded time although the links at both ends idled for more than half
+/// of the time in which messages needed them. If links between switches are busy, they are a sufficient cause, and no
+/// message is found.
 pub(super) fn held_back(setup: &Setup, run: &Run) -> HeldBack {
     let none = HeldBack { share: 0.0, utilization: 0.0 };
     let topology = &setup.network.topology;
@@ -54,15 +55,16 @@ pub(super) fn held_back(setup: &Setup, run: &Run) -> HeldBack {
     if held == 0.0 { none } else { HeldBack { share: held / all, utilization: used / held } }
 }
 
-/// Returns whether a message alone sends for half of its time or more: of others, most is latency.
+/// Returns whether a message alone spends at least half of its time on sending. Other messages spend most of their time
+/// on latency.
 fn is_long(setup: &Setup, run: &Run, index: usize) -> bool {
     setup.network.topology.host_link().pace.transmit(run.messages[index].bytes) * 2 >= run.unloaded[index]
 }
 
-/// Returns the utilization of the link of each node while messages needed it.
+/// Returns the utilization of the link of each node during the time in which messages needed the link.
 fn needed(run: &Run, busy: &BTreeMap<u32, Time>, node_of: impl Fn(usize) -> u32) -> BTreeMap<u32, f64> {
     let mut spans: BTreeMap<u32, (Time, Time)> = BTreeMap::new();
-    // Messages are in the order of submission.
+    // The union of periods is computed in one pass, because messages are in the order of submission.
     for (index, outcome) in run.outcomes.iter().enumerate() {
         let until = outcome.completed().unwrap_or(run.ended);
         let (sum, last) = spans.entry(node_of(index)).or_default();

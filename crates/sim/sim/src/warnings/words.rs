@@ -1,4 +1,4 @@
-//! Warnings as sentences: the cause of the figure, and the key to change, with its present value.
+//! Warnings as sentences: each has the cause of a figure, and the key to change with its present value.
 
 use super::load::{Kind, Load};
 use super::{GROWS, NEARLY_ALL};
@@ -7,7 +7,7 @@ use unrack_engine::run::Run;
 use unrack_rack::{ValidScenario, Workload};
 use unrack_units::Warning;
 
-/// Warns about messages that did not finish, if there are any.
+/// Warns about messages that did not finish; `None` if all finished.
 pub(super) fn unfinished(scenario: &ValidScenario, run: &Run) -> Option<Warning> {
     let (all, finished) = (run.messages.len() as u64, run.finished());
     let key = match scenario.faults.is_empty() {
@@ -22,7 +22,8 @@ pub(super) fn unfinished(scenario: &ValidScenario, run: &Run) -> Option<Warning>
     (finished < all).then(|| Warning::new("unfinished", text))
 }
 
-/// Warns that `share` of the messages lost packets; `means` are the mean slowdowns of the others, and of all.
+/// Warns that `share` of the messages lost packets. `means` are the mean slowdown of the messages without losses, and
+/// that of all messages.
 pub(super) fn drops(scenario: &ValidScenario, run: &Run, share: f64, means: Option<(f64, f64)>) -> Warning {
     let effect = means.map_or(String::new(), |(others, all)| {
         format!(" and raise the mean slowdown from {others:.2} to {all:.2}")
@@ -36,7 +37,7 @@ pub(super) fn drops(scenario: &ValidScenario, run: &Run, share: f64, means: Opti
     Warning::new("drops", text)
 }
 
-/// Warns that ports have less buffer than the protocol counts on, and that packets were dropped.
+/// Warns that packets were dropped, and that ports have less buffer than the protocol expects.
 pub(super) fn small_buffer(scenario: &ValidScenario, run: &Run, assumed: AssumedBuffer) -> Warning {
     let text = format!(
         "`{}` counts on a buffer of {} at each port ({}), and {} packets were dropped; raise `network.switch.buffer` (now {})",
@@ -60,7 +61,7 @@ pub(super) fn paced(share: f64, utilization: f64, advice: &str) -> Warning {
     Warning::new("paced", text)
 }
 
-/// Returns the key to change against drops, by where most of them were.
+/// Returns the key to change against drops. It depends on where most drops occurred.
 fn drop_advice(scenario: &ValidScenario, run: &Run) -> String {
     let hosts =
         run.hosts.as_ref().map_or([0; 3], |hosts| [hosts.no_room, hosts.no_descriptor, hosts.no_buffer]);
@@ -82,7 +83,7 @@ fn drop_advice(scenario: &ValidScenario, run: &Run) -> String {
     }
 }
 
-/// Warns that links of this kind had more to carry than they can.
+/// Warns that links of this kind were offered more than they can carry.
 pub(super) fn overload(scenario: &ValidScenario, kind: Kind, utilization: f64) -> Warning {
     let (links, rate) = (kind.name(), rate_key(scenario, kind));
     let text = format!(
@@ -94,7 +95,7 @@ pub(super) fn overload(scenario: &ValidScenario, kind: Kind, utilization: f64) -
     Warning::new("overload", text)
 }
 
-/// Warns that most messages crossed links that were busy nearly always.
+/// Warns that most messages crossed links that were busy nearly all the time.
 pub(super) fn saturated(scenario: &ValidScenario, load: &Load) -> Warning {
     let (saturated, all, most) = load.saturated();
     let rate = rate_key(scenario, load.busiest());
@@ -110,8 +111,8 @@ pub(super) fn saturated(scenario: &ValidScenario, load: &Load) -> Warning {
     Warning::new("saturated", text)
 }
 
-/// Warns that the messages under way grew by `grown` from half to half, and the mean slowdown from the first to the
-/// second of `means`.
+/// Warns that the number of messages in flight grew by the factor `grown` from the first half to the second, and that
+/// the mean slowdown grew from the first to the second of the two values.
 pub(super) fn unsteady(
     scenario: &ValidScenario,
     run: &Run,
@@ -140,7 +141,7 @@ fn less_load(scenario: &ValidScenario) -> String {
     format!("lower `workload.load` (now {load})")
 }
 
-/// Returns the key of the rate of links of this kind.
+/// Returns the scenario key for the rate of links of this kind.
 fn rate_key(scenario: &ValidScenario, kind: Kind) -> &'static str {
     match kind {
         Kind::BetweenSwitches if !scenario.network.topology.is_direct() => "network.core_link.rate",

@@ -10,7 +10,7 @@ use unrack_workload::{
     forecast,
 };
 
-/// Source of the messages of a run: one type, so that the loop of a fabric is compiled once.
+/// Source of the messages of a run. It is a single type, so that the loop of each fabric is compiled only once.
 #[allow(clippy::large_enum_variant, reason = "there is one of it in a run")]
 pub(crate) enum Asker {
     Synthetic(Synthetic),
@@ -40,7 +40,7 @@ impl Asker {
         })
     }
 
-    /// Returns the messages that `work` submits, each with its time; `None` if some wait for others.
+    /// Returns the messages that `work` submits, each with its time; `None` if some messages wait for others.
     pub(crate) fn calls(
         work: &Work,
         network: &Network,
@@ -55,7 +55,7 @@ impl Asker {
     }
 }
 
-/// Passes a call on to the present source.
+/// Passes a call on to the source inside an `Asker`.
 macro_rules! ask {
     ($asker:expr, $source:ident => $call:expr) => {
         match $asker {

@@ -1,4 +1,4 @@
-//! Work for a network: what is sent, by whom, and when.
+//! Work for a network: the messages, their senders and receivers, and their times.
 
 mod asker;
 
@@ -12,20 +12,21 @@ use unrack_workload::{
     CapturedTrace, ComputedJob, JobsSpec, LineTrace, Message, ReplaySpec, SyntheticSpec, Traffic, size,
 };
 
-/// Work for the network. Cheap to clone: traces and lists are shared.
+/// Work for a network. It is cheap to clone, because clones share traces and lists.
 #[derive(Debug, Clone)]
 pub enum Work {
     Synthetic(SyntheticSpec),
     Listed(Arc<Vec<(Time, Message)>>),
     Replay(Arc<CapturedTrace>, ReplaySpec),
-    /// Lines that a program's misses ask for, on each compute blade.
+    /// Cache lines that the misses of a program request, on each compute blade.
     Lines(Arc<LineTrace>, Blades),
     Collective(Collective),
     Jobs(JobsSpec),
 }
 
 impl Work {
-    /// Returns whether the tail of the message sizes is above an exponential's.
+    /// Returns whether the tail of the distribution of message sizes is heavier than that of an exponential
+    /// distribution.
     pub fn is_heavy_tailed(&self) -> bool {
         match self {
             Work::Synthetic(spec) => spec.size.is_heavy_tailed(),
@@ -48,13 +49,13 @@ impl Work {
                 }
                 size::heavy_tailed(mean / count, square / count)
             }
-            // Pages, lines or chunks, all of one size.
+            // The messages of these kinds of work are pages, lines or chunks, which have equal sizes.
             Work::Replay(..) | Work::Lines(..) | Work::Collective(_) => false,
         }
     }
 }
 
-/// Size of a message of some work: its key, its bytes, and which message it is.
+/// Size of a message of some work: the key that sets it, its bytes, and a description of the message.
 pub(crate) struct Sized {
     pub key: Cow<'static, str>,
     pub bytes: u64,
@@ -62,7 +63,7 @@ pub(crate) struct Sized {
 }
 
 impl Work {
-    /// Returns the largest messages and requests that it may submit among `nodes` nodes, one for each key.
+    /// Returns the largest messages and requests that the work may submit among `nodes` nodes, one for each key.
     pub(crate) fn largest(&self, nodes: u32) -> Result<Vec<Sized>, SetupError> {
         let only = |key: &'static str, bytes| vec![Sized { key: key.into(), bytes, of: String::new() }];
         Ok(match self {
@@ -81,7 +82,7 @@ impl Work {
             Work::Listed(messages) => {
                 let sizes = messages.iter().zip(1..);
                 let sizes = sizes.map(|((_, message), n)| (message.bytes.max(message.request.into()), n));
-                // Of equals, the first.
+                // If several messages are equally large, the first one is reported.
                 let largest = sizes.max_by_key(|(bytes, n)| (*bytes, std::cmp::Reverse(*n)));
                 let sized = |(bytes, n): (u64, u64)| Sized {
                     key: "workload.file".into(),

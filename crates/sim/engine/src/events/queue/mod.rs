@@ -1,17 +1,22 @@
-//! The event queue: a calendar that fits its days to the events.
+//! The event queue: a calendar whose days adapt to the density of events.
 //!
-//! Near events lie in a ring of short days, unsorted; a day is sorted when it comes. Events beyond
-//! the ring lie in a heap and move to the ring when it reaches them. Every few thousand events the
-//! length of a day is set to a few times the mean gap between events, and the number of days to the
-//! number of events, so that a push costs a link and a pop a share of a small sort, whatever the
-//! density of a run is.
+//! Near events are kept in a ring of short days. A day is unsorted until the queue reaches it; then its events are
+//! sorted. Events beyond the ring are kept in a heap, and move to the ring when it reaches them. Every few thousand
+//! events, the length of a day is set to a few times the mean gap between events, and the number of days to the number
+//! of events. Therefore a push costs one linked-list insertion and a pop costs a share of a small sort, whatever the
+//! density of events is.
 //!
-//! Order is (time, tie, insertion), see [`Tied`]: sorting is stable, and an event moves from the heap to its day
-//! before another can be pushed there.
+//! The order is (time, tie, insertion), see [`Tied`]. Insertion order is preserved, because sorting is stable and
+//! because an event moves from the heap to its day before another event can be pushed to that day.
 //!
-//! Measured against a radix heap and a binary heap on the delays of `edm` (hold model, ns per event
-//! at 100, 3,000 and 100,000 pending): calendar 36, 35, 82; radix heap 52, 72, 115; binary heap with
-//! sequence numbers 45, 75, 275.
+//! Measured against a radix heap and a binary heap on the delays of `edm` (hold model, ns per event at 100, 3,000 and
+//! 100,000 pending events):
+//!
+//! | queue | 100 | 3,000 | 100,000 |
+//! |---|---|---|---|
+//! | calendar | 36 | 35 | 82 |
+//! | radix heap | 52 | 72 | 115 |
+//! | binary heap with sequence numbers | 45 | 75 | 275 |
 
 mod ring;
 
@@ -20,10 +25,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use unrack_units::Time;
 
-/// Order of events at one instant: lower ties first, and equal ties in order of insertion.
+/// Order of events at one instant: lower ties come first, and equal ties in order of insertion.
 ///
-/// A split run has one queue for each part. Events that two parts push have no order of insertion between them, so
-/// their ties must differ.
+/// A split run has one queue for each part. Two events that different parts push have no common order of insertion;
+/// therefore their ties must differ.
 pub trait Tied: Copy {
     /// Returns the tie of this event; by default [`Tie::HERE`].
     fn tie(&self) -> u32 {
@@ -31,34 +36,34 @@ pub trait Tied: Copy {
     }
 }
 
-/// Ties: the order of events at one instant. An arrival over a link has the number of the link, between
-/// [`Tie::MESSAGE`] and [`Tie::HERE`].
+/// Ties: the order of events at one instant. The tie of an arrival over a link is the number of the link, which lies
+/// between [`Tie::MESSAGE`] and [`Tie::HERE`].
 pub struct Tie;
 
 impl Tie {
     /// Tie of new messages.
     pub const MESSAGE: u32 = 0;
-    /// Tie of events that are decided where they happen, except alarms.
+    /// Tie of events that are decided at the device where they happen, except alarms.
     pub const HERE: u32 = u32::MAX - 1;
-    /// Tie of alarms: nothing that arrives at the last moment is too late.
+    /// Tie of alarms. They come last, so that a packet that arrives at the moment of an alarm is still in time.
     pub const ALARM: u32 = u32::MAX;
 }
 
-/// Queue of events, which returns them in order of (time, tie, insertion).
+/// Queue of events that returns them in order of (time, tie, insertion).
 pub struct EventQueue<E> {
     /// Length of a day: 2^shift picoseconds.
     shift: u32,
     today: u64,
-    /// Events of today, sorted, read from the front.
+    /// Events of today, sorted; they are read from the front.
     current: Vec<(u64, E)>,
     read: usize,
     ring: Ring<E>,
     far: BinaryHeap<Reverse<Far<E>>>,
-    /// Number of events pushed to `far` so far; breaks ties there.
+    /// Number of events pushed to `far` so far. It orders events of equal time there.
     far_pushed: u64,
-    /// Number of events reached since the days were last fitted.
+    /// Number of events whose day has come since the length of days was last adapted.
     turned: u64,
-    /// Time of that fitting, in picoseconds.
+    /// Time of the last adaptation, in picoseconds.
     since: u64,
 }
 
@@ -69,10 +74,10 @@ struct Far<E> {
     event: E,
 }
 
-/// Events between two checks of whether the days still fit.
+/// Number of events between two checks whether the length of days still fits.
 const FIT_EVERY: u64 = 1 << 14;
 const FIRST_SHIFT: u32 = 10;
-/// Range of `shift`: days from 16 ps to 1 ms.
+/// Range of `shift`: days last from 16 ps to 1 ms.
 const SHIFTS: std::ops::RangeInclusive<u32> = 4..=30;
 
 impl<E: Tied> EventQueue<E> {
@@ -131,8 +136,8 @@ impl<E: Tied> EventQueue<E> {
         Some((Time::from_ps(key), event))
     }
 
-    /// Removes and returns the first event if it is due before `end`. If it returns `None`, events may be pushed for
-    /// any time from `end` on.
+    /// Removes and returns the first event if it is due before `end`. After it has returned `None`, events may be
+    /// pushed for any time from `end` on.
     #[inline]
     pub fn pop_before(&mut self, end: Time) -> Option<(Time, E)> {
         while self.read == self.current.len() {
@@ -177,7 +182,7 @@ impl<E: Tied> EventQueue<E> {
         Some(())
     }
 
-    /// Moves events from `far` to the ring as far as it now reaches.
+    /// Moves events from `far` to the ring, up to the last day that the ring now reaches.
     fn pull(&mut self) {
         while let Some(Reverse(far)) = self.far.peek()
             && self.ring.reaches((far.key >> self.shift) - self.today)
@@ -187,7 +192,7 @@ impl<E: Tied> EventQueue<E> {
         }
     }
 
-    /// Fits the length of days to the density of events, once per [`FIT_EVERY`] events.
+    /// Adapts the length of days to the density of events, once per [`FIT_EVERY`] events.
     fn fit(&mut self) {
         self.turned += self.current.len() as u64;
         if self.turned < FIT_EVERY {
@@ -202,7 +207,7 @@ impl<E: Tied> EventQueue<E> {
         }
     }
 
-    /// Lays out all events anew, in order, with days of another length.
+    /// Rebuilds the queue with days of another length; the order of events is kept.
     #[cold]
     fn rebuild(&mut self, shift: u32) {
         let today = self.today;
@@ -210,7 +215,7 @@ impl<E: Tied> EventQueue<E> {
         while self.turn().is_some() {
             all.append(&mut self.current);
         }
-        // Not the day of the first event: earlier events may still be pushed.
+        // Today does not become the day of the first event, because earlier events may still be pushed.
         self.today = (today << self.shift) >> shift;
         self.shift = shift;
         self.read = 0;
@@ -221,11 +226,12 @@ impl<E: Tied> EventQueue<E> {
     }
 }
 
-/// Sorts events that are listed last pushed first; of equals, the one that was pushed first goes first.
+/// Sorts events that are listed in reverse order of insertion. Of equal events, the one that was pushed first comes
+/// first.
 fn sort_stack<E: Tied>(day: &mut [(u64, E)]) {
     if day.len() > 16 {
         day.reverse();
-        // Stable.
+        // This sort is stable.
         day.sort_by(|(at, event), (other_at, other)| {
             at.cmp(other_at).then_with(|| event.tie().cmp(&other.tie()))
         });

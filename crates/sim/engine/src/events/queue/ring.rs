@@ -1,10 +1,11 @@
-//! Events of the near days: a ring of lists in one arena.
+//! Events of the near days: a ring of linked lists in one arena.
 
-/// Events of the days after today, each day a stack: a push takes the same few stores however many events are there.
+/// Events of the days after today. Each day is a stack, so that a push costs the same few stores however many events
+/// there are.
 pub(super) struct Ring<E> {
-    /// Index of the event that was pushed last, for each day; the number of days is a power of two.
+    /// Index of the last pushed event of each day. The number of days is a power of two.
     days: Vec<u32>,
-    /// One bit per day that has events.
+    /// One bit per day, set if the day has events.
     occupied: Vec<u64>,
     nodes: Vec<Node<E>>,
     unused: u32,
@@ -22,7 +23,7 @@ const FEWEST_DAYS: usize = 1 << 10;
 const MOST_DAYS: usize = 1 << 18;
 
 impl<E: Copy> Ring<E> {
-    /// Creates an empty ring with about as many days as there will be events.
+    /// Creates an empty ring with about as many days as the expected number of events.
     pub(super) fn new(events: usize) -> Ring<E> {
         let days = days_for(events);
         Ring { days: vec![NONE; days], occupied: vec![0; days / 64], nodes: Vec::new(), unused: NONE, len: 0 }
@@ -33,7 +34,7 @@ impl<E: Copy> Ring<E> {
         self.len
     }
 
-    /// Returns whether the number of days is about right for this number of events.
+    /// Returns whether the number of days suits this number of events.
     pub(super) fn fits(&self, events: usize) -> bool {
         let wanted = days_for(events);
         wanted <= 2 * self.days.len() && self.days.len() <= 8 * wanted

@@ -1,11 +1,11 @@
-//! Packets as bytes, with the headers that are on the wire, for captures.
+//! Packets as bytes, with the headers that they have on the wire, for captures.
 //!
 //! | fabric | a packet is |
 //! |---|---|
 //! | `tcp`, `dctcp` | an Ethernet frame with IPv4 and TCP headers ([`tcp`]) |
-//! | all others | a header of our own ([`plain`]) with the contents of their packets |
+//! | all others | a header that Unrack defines ([`plain`]), with the contents of the fabric's packets |
 //!
-//! Payload is not kept: it counts in [`Frame::length`] alone.
+//! The payload is not kept. Only [`Frame::length`] includes it.
 
 pub mod plain;
 pub mod tcp;
@@ -13,10 +13,10 @@ pub mod tcp;
 use unrack_engine::events::Hop;
 use unrack_workload::Message;
 
-/// Format in which packets of a fabric are shown.
+/// Format in which captures show the packets of a fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WireFormat {
-    /// Ethernet, IPv4 and TCP headers. `ecn`: data may be marked.
+    /// Ethernet, IPv4 and TCP headers. `ecn` is whether switches may mark data packets.
     Tcp {
         ecn: bool,
     },
@@ -25,12 +25,12 @@ pub enum WireFormat {
     },
 }
 
-/// A packet as bytes.
+/// A packet as bytes, for a capture.
 #[derive(Debug, Clone, Default)]
 pub struct Frame {
     /// Headers of the packet.
     pub bytes: Vec<u8>,
-    /// Bytes including the payload.
+    /// Length of the packet in bytes, including its payload.
     pub length: u32,
 }
 
@@ -40,7 +40,7 @@ impl WireFormat {
         matches!(self, WireFormat::Tcp { .. })
     }
 
-    /// Converts the packet of a hop, which belongs to `message`.
+    /// Converts the packet of a hop to bytes. `message` is the message of the packet.
     pub fn frame(self, hop: &Hop, message: Option<&Message>) -> Frame {
         match (self, message, hop.message) {
             (WireFormat::Tcp { ecn }, Some(message), Some(id)) => tcp::frame(hop, id, message, ecn),

@@ -1,5 +1,5 @@
-//! A header in place of those of fabrics that Wireshark does not know: `LINKTYPE_USER0`, dissected by
-//! `share/wireshark/unrack.lua`.
+//! A header for fabrics whose headers Wireshark does not know. It has the link type `LINKTYPE_USER0`, and
+//! `share/wireshark/unrack.lua` dissects it.
 //!
 //! All numbers are big-endian.
 //!
@@ -7,16 +7,16 @@
 //! |---|---|---|
 //! | 0 | 2 | `UR` |
 //! | 2 | 1 | version: 1 |
-//! | 3 | 1 | kind of packet: its place in [`PacketKind::ALL`] |
-//! | 4 | 1 | flags: 1 marked for congestion, 2 tells of marks, 4 has an offset, 8 has a message |
-//! | 5 | 1 | priority, 0 the highest |
+//! | 3 | 1 | kind of packet: its index in [`PacketKind::ALL`] |
+//! | 4 | 1 | flags: 1 marked for congestion, 2 reports marks, 4 has an offset, 8 has a message |
+//! | 5 | 1 | priority; 0 is the highest |
 //! | 6 | 2 | 0 |
-//! | 8 | 4 | message, by number of submission |
-//! | 12 | 4 | node that made the packet |
-//! | 16 | 4 | node that the packet is for |
+//! | 8 | 4 | message, numbered in order of submission |
+//! | 12 | 4 | node that created the packet |
+//! | 16 | 4 | node to which the packet is addressed |
 //! | 20 | 4 | bytes on the wire, rounded up, with all overhead |
-//! | 24 | 4 | bytes of payload, which follow and are not kept |
-//! | 28 | 8 | offset of the first byte of data; else of the first byte not yet acknowledged or granted |
+//! | 24 | 4 | bytes of payload, which would follow but is not kept |
+//! | 28 | 8 | offset of the first byte of data; in control packets, of the first byte not yet acknowledged or granted |
 //! | 36 | 12 | name of the fabric, padded with zeros |
 
 use super::Frame;

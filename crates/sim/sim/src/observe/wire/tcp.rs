@@ -1,8 +1,8 @@
-//! Ethernet, IPv4 and TCP headers of streams.
+//! Ethernet, IPv4 and TCP headers of streams, for captures.
 //!
-//! Node n is 02:00:nn:nn:nn:nn and 10.n.n.n, the lower three bytes of its number. Each message is a
-//! connection: from port 1024 and up at the node that asks, to port 5001. It is open from the start, as in
-//! the simulation: there is no SYN. Sequence numbers begin at 1. Time stamps (RFC 7323) count microseconds.
+//! Node n has the address 02:00:nn:nn:nn:nn, and 10.n.n.n with the lower three bytes of its number. Each message is a
+//! connection from a port of 1024 or higher at the client to port 5001. As in the simulation, the connection is open
+//! from the start; therefore there is no SYN. Sequence numbers begin at 1. Timestamps (RFC 7323) count microseconds.
 
 use super::Frame;
 use unrack_engine::events::{Hop, PacketKind};
@@ -59,7 +59,7 @@ fn address(node: NodeId) -> [u8; 4] {
 }
 
 fn ip(hop: &Hop, length: usize, ecn: bool) -> [u8; IP] {
-    // RFC 3168 §6.1.4: acknowledgements say that they may not be marked.
+    // RFC 3168 §6.1.4: acknowledgements are sent as not ECN-capable, so that switches do not mark them.
     let code_point = match (ecn && hop.payload > 0, hop.packet.marked) {
         (false, _) => 0,
         (true, false) => ECT_0,
@@ -68,7 +68,7 @@ fn ip(hop: &Hop, length: usize, ecn: bool) -> [u8; IP] {
     let mut bytes = [0; IP];
     bytes[0] = 0x45;
     bytes[1] = code_point;
-    // For packets of 64 KiB the length does not fit in the field, which ends one byte before.
+    // The length of a packet of 64 KiB exceeds the largest value of the field by one, and is clamped.
     bytes[2..4].copy_from_slice(&u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes());
     bytes[6] = 0x40; // not to be fragmented
     bytes[8] = 64; // hops left
@@ -86,7 +86,7 @@ fn tcp(hop: &Hop, id: MessageId, message: &Message, options: usize) -> Vec<u8> {
     let asks = packet.src == message.src;
     let ports = if asks { [asker, SERVER_PORT] } else { [SERVER_PORT, asker] };
     let offset = packet.offset.unwrap_or(0);
-    // The other direction carried either a request that has arrived in full, or nothing.
+    // The opposite direction carried either a request, which has arrived completely, or no data.
     let request = u64::from(message.request);
     let (sequence, acknowledged) = match (packet.kind, asks) {
         (PacketKind::Ack, true) => (request, offset),
@@ -106,24 +106,24 @@ fn tcp(hop: &Hop, id: MessageId, message: &Message, options: usize) -> Vec<u8> {
     [sequence, acknowledged].iter().for_each(|offset| bytes.extend(number(*offset)));
     bytes.push((((TCP + options) / 4) << 4) as u8);
     bytes.push(flags);
-    bytes.extend(u16::MAX.to_be_bytes()); // the receiver's window is never what limits
+    bytes.extend(u16::MAX.to_be_bytes()); // the receive window never limits the sender
     bytes.extend([0; 4]); // checksum, urgent pointer
     bytes
 }
 
-/// Returns the sequence number of a byte, after that of the SYN; they begin again after 2^32 (RFC 9293 §3.4).
+/// Returns the sequence number of a byte. The SYN takes number 0, and numbers wrap around at 2^32 (RFC 9293 §3.4).
 fn number(offset: u64) -> [u8; 4] {
     (offset as u32).wrapping_add(1).to_be_bytes()
 }
 
-/// Returns the timestamps option (RFC 7323 §3.2), padded in front.
+/// Returns the timestamps option (RFC 7323 §3.2), with padding in front.
 fn timestamps(hop: &Hop) -> Vec<u8> {
     let sent = hop.packet.sent.map_or(0, |at| (at.as_ps() / Time::from_us(1).as_ps()) as u32);
     let (value, echo) = if hop.packet.kind == PacketKind::Ack { (0, sent) } else { (sent, 0) };
     [[1, 1, 8, 10], u32::to_be_bytes(value), u32::to_be_bytes(echo)].concat()
 }
 
-/// Returns the selective-acknowledgement option (RFC 2018 §3), padded in front.
+/// Returns the selective-acknowledgement option (RFC 2018 §3), with padding in front.
 fn selective(ranges: &[(u64, u64)]) -> Vec<u8> {
     let mut bytes = vec![1, 1, 5, 2 + 8 * ranges.len() as u8];
     for (start, end) in ranges {
@@ -140,7 +140,7 @@ fn pseudo_header(hop: &Hop, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns the Internet checksum (RFC 1071). Payload is zeros and adds nothing.
+/// Returns the Internet checksum (RFC 1071). The payload is all zeros; therefore it does not change the sum.
 fn checksum(parts: &[&[u8]]) -> u16 {
     let words = parts.iter().flat_map(|part| part.chunks(2));
     let mut sum: u32 =
