@@ -1,11 +1,11 @@
 //! Programs that studies run with part of their memory remote (DDC, OSDI 2016, table 2): `unrack-programs VERB`.
 //!
-//! A program is seeded, does a fixed amount of work, and prints what it did: the same text in each run.
+//! Each program is seeded, does a fixed amount of work, and prints a report of its work, which is the same text in each run.
 //!
 //! | module | program |
 //! |---|---|
-//! | [`ycsb`] | a store (redis or memcached) of its own, loaded with records and asked by YCSB's workloads |
-//! | [`graph`] | PageRank and components of a graph, by one thread, by several, and on timely dataflow |
+//! | [`ycsb`] | starts a store (redis or memcached), loads it with records, and requests them by YCSB's workloads |
+//! | [`graph`] | PageRank and connected components of a graph, with one thread, with several threads, and on timely dataflow |
 //! | [`ratings`] | collaborative filtering of ratings, by alternating least squares |
 #![forbid(unsafe_code)]
 
@@ -41,14 +41,14 @@ pub enum ProgramError {
     /// A store is not installed.
     #[error("cannot run {program}: {why}; install it (Debian: {package})")]
     Lacking {
-        /// Command that was not found.
+        /// The command that was not found.
         program: &'static str,
-        /// Debian package that has it.
+        /// The Debian package that contains the command.
         package: &'static str,
-        /// Answer of the kernel.
+        /// Error that the kernel returned.
         why: io::Error,
     },
-    /// A store cannot do what a workload asks.
+    /// A store does not support an operation that a workload requires.
     #[error("{store} cannot do what workload {workload} asks: it has no scans")]
     Unable {
         /// Name of the store.
@@ -56,22 +56,22 @@ pub enum ProgramError {
         /// Name of the workload.
         workload: &'static str,
     },
-    /// Components are not computed on a dataflow.
+    /// The dataflow does not support components.
     #[error("`--by dataflow` computes PageRank only; give --by threads")]
     NoDataflow,
     /// The workers of a dataflow could not be started, or one of them ended early.
     #[error("the dataflow ended: {0}")]
     Dataflow(String),
-    /// The store ended, or does not answer.
+    /// The store has ended, or does not answer.
     #[error("the store does not answer: {0}")]
     Gone(#[from] io::Error),
-    /// The store answered with something else than its protocol allows, or with an error.
+    /// The store's answer violates its protocol, or is an error.
     #[error("the store answered `{0}`")]
     Answer(String),
 }
 
 impl ProgramError {
-    /// Returns the exit status: 2 for a wrong question, 3 for something that is lacking, 1 for the rest.
+    /// Returns the exit status: 2 for a wrong question, 3 if a requirement is lacking, 1 otherwise.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             ProgramError::Unable { .. } | ProgramError::NoDataflow => 2,
@@ -82,10 +82,10 @@ impl ProgramError {
 }
 
 impl Cli {
-    /// Runs the program, and returns what it prints.
+    /// Runs the program, and returns the text that it prints.
     ///
     /// # Errors
-    /// [`ProgramError`] if a store is not installed, or does not answer as its protocol says.
+    /// [`ProgramError`] if a store is not installed, or does not answer according to its protocol.
     pub fn run(&self) -> Result<String, ProgramError> {
         match &self.verb {
             Verb::Ycsb(args) => ycsb::run(args),
