@@ -1,4 +1,4 @@
-//! Table of all operations, by name. Each operation leaves memory and model in agreement.
+//! Table of all operations, by name. After each operation, memory and model agree.
 
 mod access;
 mod fork;
@@ -14,12 +14,12 @@ pub(crate) use signals::install_handlers;
 
 use crate::worker::Worker;
 
-/// An operation of the stress.
+/// An operation of the stress test.
 pub(crate) struct Op {
     pub name: &'static str,
-    /// Relative frequency: the chance of an operation is its weight over the sum of all.
+    /// Relative frequency: an operation is chosen with the probability of its weight divided by the sum of all weights.
     pub weight: usize,
-    /// True if the operation is picked when no operations are named.
+    /// Whether the operation is chosen if the user names no operations.
     pub usual: bool,
     pub run: fn(&mut Worker),
 }
