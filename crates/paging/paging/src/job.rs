@@ -22,7 +22,8 @@ impl CheckedProgram {
     /// Makes all checks that are possible before the program starts. Standard input is inherited.
     ///
     /// # Errors
-    /// [`PagingError::Usage`] if there is no such program; [`PagingError::Lacking`] if it cannot run with remote memory, or if this machine supports no remote memory.
+    /// [`PagingError::Usage`] if there is no such program; [`PagingError::Lacking`] if it cannot run with remote memory, or if this machine
+    /// supports no remote memory.
     pub fn prepare(command: &[OsString]) -> Result<CheckedProgram, PagingError> {
         let program = Program::resolve(command)?;
         CheckedProgram::for_program(program)

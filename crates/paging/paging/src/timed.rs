@@ -27,7 +27,8 @@ pub struct TimedRun {
 /// Runs the program natively, and ends it if it still runs at `until`. All processes of the program end with it, however this process ends.
 ///
 /// # Errors
-/// [`PagingError::Failed`] if the program cannot be started, [`PagingError::OutOfTime`] if it was ended at `until`, [`PagingError::Interrupted`] if a signal asked this process to stop.
+/// [`PagingError::Failed`] if the program cannot be started, [`PagingError::OutOfTime`] if it was ended at `until`,
+/// [`PagingError::Interrupted`] if a signal asked this process to stop.
 pub fn timed(
     job: &CheckedProgram,
     output: &OutputTarget,

@@ -35,7 +35,8 @@ pub struct NativeRun {
 /// Runs the program natively, and ends it if it still runs at `until`.
 ///
 /// # Errors
-/// [`PagingError::OutOfTime`] if it was ended at `until`; [`PagingError::Lacking`] if its memory was mostly shared for so long that no change is expected.
+/// [`PagingError::OutOfTime`] if it was ended at `until`; [`PagingError::Lacking`] if its memory was mostly shared for so long that no
+/// change is expected.
 pub fn native(
     job: &CheckedProgram,
     output: &OutputTarget,
@@ -73,7 +74,8 @@ fn native_with(
 /// run measures it; the run's output is discarded, and a message on standard error says so. Without a build, no value is remembered.
 ///
 /// # Errors
-/// [`PagingError::Failed`] if the program cannot be started or is killed by a signal, [`PagingError::Interrupted`] if a signal asked this process to stop during the native run; [`PagingError::Lacking`] as for [`native`], or if memory ran out.
+/// [`PagingError::Failed`] if the program cannot be started or is killed by a signal, [`PagingError::Interrupted`] if a signal asked this
+/// process to stop during the native run; [`PagingError::Lacking`] as for [`native`], or if memory ran out.
 pub fn footprint(job: &CheckedProgram, weighed_by: Option<&Build>) -> Result<Weighing, PagingError> {
     let cache = weighed_by.and_then(|_| Cache::of_user());
     let key = weighed_by.and_then(|build| Some(Key::for_program(&job.program)?.weighed_by(build)));
