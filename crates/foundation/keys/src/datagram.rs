@@ -14,8 +14,8 @@
 //! that were recorded before either end started are rejected. A datagram for another life of the receiver is not accepted, but answered
 //! with an empty datagram, from which the sender learns the receiver's present life.
 //!
-//! If the clock of a machine was set back between two of its lives, the machine's datagrams are rejected until its clock exceeds the start
-//! time of the earlier life.
+//! If the clock of a machine was set back between two of its lives, its present life looks older than the earlier one, and its datagrams
+//! are rejected. They are accepted again after its process was started at a time later than the start of the earlier life.
 
 use crate::Error;
 use crate::fingerprint::{from_hex, to_hex};
@@ -196,7 +196,7 @@ mod tests {
 
     const KEY: [u8; 32] = [7; 32];
 
-    /// Returns the sender and the receiver of each of two machines.
+    /// Returns the sender and the receiver of each of two machines that have the given lives.
     fn machines(lives: [u64; 2]) -> [(Arc<Pair>, Opener); 2] {
         [0, 1].map(|here| {
             let key = SharedKey::from_bytes(KEY);
@@ -212,7 +212,7 @@ mod tests {
         datagram
     }
 
-    /// Like [`machines`], after each has learned the other's life.
+    /// Like [`machines`], after each machine has learned the life of the other.
     fn acquainted(lives: [u64; 2]) -> [(Arc<Pair>, Opener); 2] {
         let [mut a, mut b] = machines(lives);
         assert_eq!(b.1.open(&sealed(&a.0, b"hello")), Opened::ForAnotherLife);
@@ -239,10 +239,10 @@ mod tests {
     fn what_was_recorded_in_an_earlier_life_is_refused() {
         let [a, b] = acquainted([10, 20]);
         let recorded: Vec<_> = (0..5).map(|_| sealed(&a.0, b"old")).collect();
-        // The receiver begins a new life, and knows no other life.
+        // The receiver starts a new life, in which it knows no life of the sender.
         let [_, mut later] = machines([10, 30]);
         assert!(recorded.iter().all(|old| later.1.open(old) == Opened::ForAnotherLife));
-        // The sender begins a new life. Its older datagrams are refused as soon as a new one has come.
+        // The sender starts a new life. Datagrams of its earlier life are rejected as soon as one of the new life has arrived.
         let [mut again, _] = machines([11, 20]);
         let mut b = b;
         assert_eq!(b.1.open(&sealed(&again.0, b"")), Opened::ForAnotherLife);
@@ -262,7 +262,7 @@ mod tests {
             prop_assert_eq!(b.1.open(&datagram), Opened::Refused);
         }
 
-        /// Compares the window with the set of all numbers accepted.
+        /// Compares the window with the set of all accepted numbers.
         #[test]
         fn the_window_takes_each_number_once(numbers in prop::collection::vec(0u64..4000, 1..400)) {
             let (mut window, mut taken, mut highest) = (Window::default(), BTreeSet::new(), 0);

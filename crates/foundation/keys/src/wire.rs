@@ -339,7 +339,7 @@ mod tests {
         (Arc::new(near), Arc::new(far))
     }
 
-    /// Connects two sockets, and returns each end's result.
+    /// Connects two sockets to each other, and returns the result of each end.
     fn meet(client: &Arc<Keys>, server: &Arc<Keys>) -> (Result<Wire, Error>, Result<Wire, Error>) {
         let (near, far) = sockets();
         let deadline = Instant::now() + PATIENCE;
@@ -393,7 +393,7 @@ mod tests {
         assert!(said.contains(&client.fingerprint().to_string()), "{said}");
         let said = near.and_then(|mut near| Ok(near.read(&mut [0; 10]).map(drop)?)).unwrap_err().to_string();
         assert!(said.contains(&format!("unrack keys trust {}` there", client.fingerprint())), "{said}");
-        // A trusted key that is removed is refused from the next connection on, without a restart.
+        // A key that is removed from the list is rejected from the next connection on, without a restart.
         trust(&server, &client);
         assert!(meet(&client, &server).1.is_ok());
         folder::distrust(server.folder(), client.fingerprint()).unwrap();
@@ -421,12 +421,12 @@ mod tests {
         trust(&server, &client);
         let (near, far) = meet(&client, &server);
         let (mut near, mut far) = (near.unwrap(), far.unwrap());
-        // What looks like a record, and is none that this connection's keys have made.
+        // Bytes that look like a TLS record, but were not made with the keys of this connection.
         let record = [&[23, 3, 3, 0, 32][..], &[7; 32]].concat();
         (&**near.socket()).write_all(&record).unwrap();
         let said = far.read(&mut [0; 10]).unwrap_err().to_string();
         assert!(said.contains("changed on the way"), "{said}");
-        // The other end hears of it from this one.
+        // This end sends an alert, from which the other end learns of the error.
         let said = near.read(&mut [0; 10]).unwrap_err().to_string();
         assert!(said.contains("changed on the way"), "{said}");
         gone(&[&client, &server]);
@@ -456,7 +456,7 @@ mod tests {
         gone(&[&server]);
     }
 
-    /// Both ends write more than sockets take before either reads, and neither blocks for ever.
+    /// Both ends write more than the sockets can buffer before either reads, and neither may block forever.
     #[test]
     fn reading_does_not_wait_for_writing() {
         let (client, server) = (keys("both-c"), keys("both-s"));
@@ -478,7 +478,7 @@ mod tests {
                 }
                 let _ = ends[at].flush();
             }
-            // Reading begins late, as if both had first written all that they could.
+            // Reading starts only after many bytes were written, so that both ends write as much as possible first.
             if sent.iter().sum::<usize>() > 8 << 20 {
                 for at in 0..2 {
                     came[at] += ends[at].read(&mut place).unwrap_or_else(blocked);

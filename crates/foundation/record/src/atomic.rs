@@ -226,7 +226,7 @@ mod tests {
         let folder = Folder::new("atomic-sweep");
         let alive = AtomicFile::create(folder.join("a.json")).unwrap();
         let dead = aside_of(&folder.join("a.json"));
-        // A file of the user's, and some whose names only end as those of unfinished files.
+        // A file of the user, and files whose names resemble those of unfinished files only at the end.
         let others = [folder.join("b.part"), folder.join(".c.json.x-0.part"), folder.join(".d.part")];
         [&dead, &others[0], &others[1], &others[2]]
             .into_iter()

@@ -116,7 +116,7 @@ mod tests {
             points in prop::collection::btree_map(("[0-9a-f]{4}", "[a-z=]{0,6}", "[ab]"), prop::num::f64::NORMAL, 1..12)
         ) {
             let folder = Folder::new("kept-keys");
-            // One build after the other: the points of the later one stay.
+            // Two builds write one after the other; the points of the later build must remain.
             let open = |sources: &str| KeptPoints::open(&*folder, &build(sources)).unwrap();
             for sources in ["a", "b"] {
                 for ((scenario, asked, of), value) in &points {

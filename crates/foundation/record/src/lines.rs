@@ -16,8 +16,8 @@ pub struct LinesResult {
     /// Memory of the largest program in bytes: all pages of which at least one line came from memory.
     pub footprint_bytes: u64,
     pub native: Option<NativeTimes>,
-    /// Estimated fraction of the native run that was recorded, if a budget ended the recording early. Counts and misses then cover only
-    /// that fraction, and conclusions about the program's time are withheld. `None` if the whole run was recorded.
+    /// Fraction of the native run that was recorded, as estimated by the model, if a budget ended the recording early. Counts and misses
+    /// then cover only that fraction, and conclusions about the program's time are withheld. `None` if the whole run was recorded.
     #[serde(default)]
     pub seen: Option<f64>,
     pub machine_times: MachineTimes,

@@ -266,7 +266,7 @@ mod tests {
         let scratch = Folder::new("folder-another");
         let folder = RunFolder::create(&*scratch, &edm(), false).unwrap();
         let others = [Purpose::new("sim", "cxl.toml", "c0de"), Purpose::new("compare", "sort", "5eed")];
-        // The run had no results yet: nothing can be lost.
+        // The run had no results yet, so no results can be lost.
         std::fs::write(folder.path("native.out"), "what a program printed before it failed").unwrap();
         RunFolder::create(&*scratch, &others[0], false).unwrap();
         RunFolder::create(&*scratch, &edm(), false).unwrap();
@@ -279,7 +279,7 @@ mod tests {
             );
             assert!(folder.path("measured.json").exists());
         }
-        // The same question for a scenario that has moved.
+        // The same question, for a scenario file that was moved.
         RunFolder::create(&*scratch, &Purpose::new("sim", "moved/edm.toml", "5eed"), false).unwrap();
         RunFolder::create(&*scratch, &others[1], true).unwrap();
         RunFolder::create(&*scratch, &others[1], false).unwrap();

@@ -113,7 +113,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
     use unrack_testing::Folder;
 
-    /// Creates what a killed process leaves: no destructor runs, and its lock is free.
+    /// Creates the state that a killed process leaves behind: its destructors did not run, and its lock is free.
     fn abandoned(parent: &Path) -> PathBuf {
         let mut folder = std::mem::ManuallyDrop::new(TemporaryFolder::within(parent).unwrap());
         std::fs::write(folder.path("spool"), "x").unwrap();

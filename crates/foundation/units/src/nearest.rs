@@ -18,8 +18,8 @@ pub fn one_of(words: &[&str]) -> String {
     }
 }
 
-/// Returns the known word that is nearest to `word`, ignoring case, if it differs by at most one edit per three characters of `word`.
-/// Otherwise returns a known word that contains `word` or is contained in it, if there is one.
+/// Returns the known word that is nearest to `word`, ignoring case, if it differs by at most one edit per three characters of `word` (one
+/// edit is always permitted). Otherwise returns a known word that contains `word` or is contained in it, if there is one.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let word = word.to_lowercase();
     let length = word.chars().count();

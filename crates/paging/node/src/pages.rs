@@ -164,7 +164,7 @@ mod tests {
             pages.get_or_insert(id * 3).unwrap().fill(id as u8);
         }
         assert!((0..1100).all(|id| pages.get(id * 3).unwrap()[PAGE - 1] == id as u8));
-        // Pages from the middle, then the ends, and others all over.
+        // Removes pages from the middle and the ends, and then pages all over.
         assert!((0..1100).filter(|id| id % 11 != 5).all(|id| pages.remove(id * 3)));
         assert!(pages.get(0).is_none() && !pages.remove(0));
         assert!((5..1100).step_by(11).all(|id| pages.get(id * 3).unwrap()[0] == id as u8));
@@ -184,7 +184,7 @@ mod tests {
         assert!(pages.remove(7) && pages.get_or_insert(8).is_some());
     }
 
-    /// Checks the memory of the index when ids far apart are stored and forgotten.
+    /// Checks the memory of the index when pages with distant ids are stored and forgotten.
     #[test]
     fn ids_of_a_hostile_choice_cost_no_more_than_others() {
         let (node, mut pages) = alone(5000);

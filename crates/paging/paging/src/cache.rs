@@ -171,7 +171,7 @@ mod tests {
         let cache = Cache { path: folder.path("unrack/footprints.json") };
         let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
         let parent = cache.path.parent().unwrap();
-        // A file of an older version.
+        // A cache file of an older version.
         std::fs::create_dir(parent).unwrap();
         std::fs::set_permissions(parent, Permissions::from_mode(0o755)).unwrap();
         let old = r#"{"["login", "--password=x"]": {"anonymous": 1, "shared": 2, "at": 3}}"#;
@@ -213,7 +213,7 @@ mod tests {
         assert_ne!(first, key());
         std::fs::write(&script, "echo a").unwrap();
         assert_eq!(first, key(), "the same bytes, written again");
-        // The script's bytes take some of the room.
+        // The bytes of the script use up some of the limit.
         let room = TOLD_BY_BYTES - "echo a".len() as u64;
         for bytes in [0, 1, 2, room, room + 1, TOLD_BY_BYTES + 1] {
             let before = key();

@@ -150,7 +150,7 @@ mod tests {
         load.disturbance().map(|why| why.key)
     }
 
-    /// Loads of the NumPy example on a virtual machine of two cores, as measured.
+    /// Measured loads of the NumPy example on a virtual machine with two cores.
     #[test]
     fn runs_beside_recorded_work_are_disturbed() {
         let native_beside_one_thread = load(2, 0.178, 0.177, 0.173, 0.057, 1);
@@ -159,7 +159,7 @@ mod tests {
         for disturbed in [native_beside_one_thread, native_beside_a_compiler, remote_beside_one_thread] {
             assert_eq!(key(disturbed).as_deref(), Some("other-work"), "{disturbed:?}");
         }
-        // The same runs without the other work.
+        // The same runs without other work.
         for disturbed in [native_beside_one_thread, native_beside_a_compiler, remote_beside_one_thread] {
             let alone = MachineLoad {
                 others_s: 0.01,
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(key(MachineLoad { steal_s: 0.2, ..alone }).as_deref(), Some("steal"));
         assert_eq!(key(MachineLoad { others_s: 0.2, ..alone }).as_deref(), Some("other-work"));
         assert_eq!(key(MachineLoad { queue: 2, ..alone }).as_deref(), Some("run-queue"));
-        // Others that had a core of their own, and yet were waited for.
+        // Other work that had cores for itself, but for whose cores tasks waited nevertheless.
         let roomy = load(64, 1.0, 1.0, 0.5, 0.5, 0);
         assert_eq!(key(roomy).as_deref(), Some("cpu-pressure"));
         assert_eq!(key(MachineLoad { waiting_s: None, ..alone }), None, "a kernel that does not count it");
@@ -204,7 +204,7 @@ mod tests {
             None,
             "as many threads as cores wait for each other"
         );
-        // A program and its pager on one core of an idle machine, as measured.
+        // Measured load of a program and its pager on one core of an idle machine.
         assert_eq!(key(load(2, 0.676, 0.66, 0.01, 0.32, 0)), None);
     }
 
@@ -226,7 +226,7 @@ mod tests {
             ..MachineCounters::default()
         };
         let before = reading(100.0, 50.0, 7.0, &[(11, 1.0), (12, 5.0)]);
-        // One of them ended meanwhile: its five seconds do not count as others' work.
+        // One kernel thread ended meanwhile. Its five seconds must not count as time of other work.
         let load = MachineLoad::between(&before, &reading(101.0, 51.6, 8.0, &[(11, 1.4), (13, 0.1)]));
         assert!((load.others_s - 0.2).abs() < 1e-9, "{load:?}");
         assert_eq!((load.wall_s, load.own_s, load.queue, load.waiting_s), (1.0, 1.0, 0, None));

@@ -127,7 +127,7 @@ fn cut_short() -> io::Error {
 mod tests {
     use super::*;
 
-    /// Makes a header with one program header, of `kind`, for an interpreter at the end of both.
+    /// Makes an ELF header with one program header of type `kind`, which refers to an interpreter behind both.
     fn elf(kind: u32, interpreter: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0u8; 120];
         bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");

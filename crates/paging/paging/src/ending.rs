@@ -51,7 +51,7 @@ impl Ending {
 mod tests {
     use super::*;
 
-    /// Returns the time (ms) at which the program is killed if signals come at these times (ms).
+    /// Returns the time (ms) at which the program is killed if signals arrive at the given times (ms).
     fn killed_at(signals: &[u64]) -> Option<u64> {
         let (mut ending, begin) = (Ending::default(), Instant::now());
         (0..20_000).step_by(10).find(|ms| {

@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(expected(&run(3.0, 1.0, 1.0, 1), None).known().unwrap().value, Some(2.0));
     }
 
-    /// The runs that printed 0.00 s, 1.12 s of a program that takes 8.95 s, and 45 s where 27 s is the most.
+    /// Real cases of impossible results: 0.00 s, 1.12 s for a program that takes 8.95 s, and 45 s where 27 s is the maximum.
     #[test]
     fn impossible_times_are_withheld() {
         assert_eq!(key(&expected(&run(6.31, 6.31, 1.7, 4), None)), NO_NATIVE);
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn threads_that_wait_at_once_leave_it_open() {
-        // Four threads wait for 8 s in all: together for 2 s, or one after another.
+        // Four threads wait for 8 s in total: simultaneously for 2 s, or one after another.
         assert_eq!(key(&expected(&run(12.0, 8.0, 8.0, 4), Some(2.0))), "wide-interval");
     }
 

@@ -182,7 +182,7 @@ mod tests {
         assert!((interval.high.unwrap() - 0.05 / 0.3).abs() < 1e-12);
     }
 
-    /// A case that was once stated as "at most 107 ns": R2 0.30, and 0 to 820,099 waits.
+    /// A real case that was once stated as "at most 107 ns", with an R2 of 0.30 and 0 to 820,099 waits.
     #[test]
     fn a_line_that_is_none_needs_nothing() {
         assert_eq!(reason(&need(&fit(400_000.0, [0.0, 820_099.0], 0.3), 0.05, 50_000.0)), "scatter");
@@ -220,7 +220,7 @@ mod tests {
             let why = at(changed).unwrap();
             assert!(why.key == "program-changed" && why.text.contains("larger --local"), "{why}");
         }
-        // A slope that may be 20,000 waits steeper brings it down by 1.2 s.
+        // If the slope may be steeper by 20,000 waits, the intercept may be lower by 1.2 s.
         assert_eq!(refusal(&line(6.1, 20_001.0), 2.0, 1.0, 60e-6), None);
         assert!(refusal(&line(6.3, 20_001.0), 2.0, 1.0, 60e-6).is_some());
     }

@@ -195,7 +195,7 @@ mod tests {
         }
         let why = check_whole(&run(ProgramEnd::Signaled(9)), false).unwrap_err();
         assert!(matches!(&why, PagingError::Failed(text) if text.contains("signal 9, at 295 MiB")), "{why}");
-        // A shell whose command was killed ends with 137.
+        // A shell whose command was killed exits with status 137.
         let why = check_whole(&run(ProgramEnd::Exited(137)), true).unwrap_err();
         assert!(matches!(&why, PagingError::Lacking(text) if text.contains("memory ran out")), "{why}");
         assert_eq!(check_whole(&run(ProgramEnd::Exited(0)), true), Ok(()), "another program of the group");

@@ -220,7 +220,7 @@ mod tests {
         assert_eq!((users.ratings.len(), users.len()), (40_000, 192));
     }
 
-    /// Chance alone has a deviation of 0.29: a 12th's root.
+    /// The random part of the ratings alone has a standard deviation of 0.29, the square root of 1/12.
     #[test]
     fn factors_explain_what_is_not_chance() {
         let users = draw(400_000);

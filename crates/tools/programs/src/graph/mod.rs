@@ -80,7 +80,7 @@ fn components(labels: &[u32]) -> String {
 mod tests {
     use super::*;
 
-    /// Ranks by the definition, edge by edge.
+    /// Computes the ranks by their definition, edge by edge.
     fn by_definition(graph: &SparseGraph, iterations: u32) -> Vec<f64> {
         let nodes = graph.nodes();
         let mut degrees = vec![0.0; nodes];
