@@ -245,8 +245,8 @@ impl Secret {
         let folder = self.keys.folder().to_path_buf();
         match error.get_ref().and_then(|inner| inner.downcast_ref::<Tls>()) {
             Some(Tls::InvalidCertificate(CertificateError::Other(other))) => match other.0.downcast_ref() {
-                // An unusable list also makes every key untrusted. In that case the error of the list is returned, because the list must be
-                // repaired.
+                // A list that cannot be read also makes every key untrusted. In that case the error of the list is returned, because the
+                // list must be repaired.
                 Some(NotTrusted(theirs)) => crate::folder::trusted(&folder)
                     .err()
                     .unwrap_or(Error::Untrusted { theirs: *theirs, folder }),

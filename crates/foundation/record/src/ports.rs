@@ -29,7 +29,8 @@ table! {
         pub busy_ps: u64,
         /// Busy time divided by the length of the interval, 0 to 1.
         pub utilization: f64,
-        /// Packets whose last bit was sent; then their bytes on the wire including all overhead, and their payload bytes.
+        /// Packets whose last bit was sent (`packets`), their bytes on the wire including all overhead (`wire_bytes`), and their payload
+        /// bytes (`payload_bytes`).
         pub packets: u32,
         pub wire_bytes: u64,
         pub payload_bytes: u64,

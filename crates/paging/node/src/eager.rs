@@ -6,8 +6,8 @@ use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 use unrack_keys::Wire;
 
-/// Time for which a read polls for data before it sleeps. It is about twice the cost of waking an idle core, so that at most two thirds of
-/// the total are wasted.
+/// Time for which a read polls for data before it sleeps. It is about twice the cost of waking an idle core, so that polling in vain wastes
+/// at most two thirds of the total time.
 const LOOK: Duration = Duration::from_micros(60);
 /// Longest wait for data after which the client counts as one that soon sends another request.
 const SOON: Duration = Duration::from_micros(200);

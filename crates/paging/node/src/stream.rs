@@ -15,7 +15,7 @@ pub(crate) const OUTPUT_BYTES: usize = MOST_REPLIES + PAGE + 16;
 pub(crate) enum End {
     /// The client closed the connection, or the connection broke.
     Gone,
-    /// The client neither sent nor read any data for longer than the node waits.
+    /// The client sent no data, or did not read the node's answers, for longer than the node waits.
     Silent,
     /// The client violated the protocol.
     Faulty(SessionFault),

@@ -80,9 +80,9 @@ impl MachineLoad {
         self.stolen().or_else(|| self.shared()).or_else(|| self.queued()).or_else(|| self.waited())
     }
 
-    /// Returns the largest fraction of the run's time that other work may have added. It is the maximum of three effects: waits of tasks
-    /// for a core that other work used, half of the time in which other work ran on the sibling hardware threads of the program's, and the
-    /// turns of other tasks in the run queue.
+    /// Returns the largest fraction of the run's time that other work may have added. It is the maximum of four estimates: waits of tasks
+    /// for a core that other work used; half of the time in which other work may have run on sibling hardware threads of the program's; the
+    /// turns of other tasks in the run queue; and the time that the hypervisor took.
     pub fn lost(&self) -> f64 {
         let wall_s = self.wall_s.max(f64::MIN_POSITIVE);
         let by_others = (self.others_s + self.steal_s) / wall_s;

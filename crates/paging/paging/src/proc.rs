@@ -35,7 +35,7 @@ fn numbers(text: &str) -> Vec<u32> {
 pub(crate) fn has_ended(pid: u32) -> bool {
     match state(pid) {
         None | Some('X') => true,
-        // The first thread may have ended while others continue; then those are listed too.
+        // The first thread may have ended while others continue; then the task folder lists those too.
         Some('Z') => std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count) <= 1,
         Some(_) => false,
     }
@@ -169,7 +169,7 @@ pub(crate) fn process_of(thread: u32) -> Option<u32> {
     status_word(thread, "Tgid:")?.parse().ok()
 }
 
-/// Returns whether a signal is pending for a thread that is neither blocked nor ignored.
+/// Returns whether a signal that is neither blocked nor ignored is pending for a thread.
 pub(crate) fn has_signal(thread: u32) -> bool {
     let [own, shared, blocked] = ["SigPnd:", "ShdPnd:", "SigBlk:"].map(|name| signals(thread, name));
     let pending = (own | shared) & !blocked;

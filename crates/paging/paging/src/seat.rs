@@ -80,7 +80,7 @@ pub fn take_seat(command: &[OsString]) -> Result<Option<ProgramSeat>, PagingErro
 fn prepare_run(pid: u32, line: OwnedFd, acceptor: TraceAcceptor) -> Result<ProgramSeat, PagingError> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let mark = format!("{own}-{}", proc::started(own as u32).unwrap_or_default());
-    // A process group apart from the program and its seat, which alone get the terminal's signals.
+    // Moves to a separate process group, so that the terminal's signals reach only the program and its seat.
     let _ = rustix::process::setpgid(None, None);
     tell(&line, Word::Guard, &own.to_ne_bytes());
     let tells = line.try_clone().map_err(PagingError::failed("connect the processes of this run"))?;

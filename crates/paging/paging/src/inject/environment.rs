@@ -3,7 +3,8 @@
 use crate::trace::raw;
 use rustix::io::Errno;
 
-/// Part of the path of Unrack's library. The path contains it even if the file has another name (`measure`).
+/// Part of the path of Unrack's library. It also occurs in the path of the link under which `measure` preloads the library if the real path
+/// contains separators.
 const LIBRARY: &[u8] = b"libunrack_preload";
 const VARIABLE: &[u8] = b"LD_PRELOAD=";
 const WORD: usize = size_of::<usize>();
@@ -26,7 +27,7 @@ fn names_library(text: &[u8]) -> bool {
 /// stack must be as the kernel made it. Other libraries in `LD_PRELOAD` stay.
 ///
 /// # Errors
-/// `EFAULT` if the memory at `stack` cannot be accessed.
+/// `EFAULT` if the stack is not as the kernel makes it, so that its memory cannot be accessed.
 pub(super) fn hide_library(process: u32, stack: usize) -> Result<(), Errno> {
     let mut count = [0u8; WORD];
     raw::read_memory(process, stack, &mut count)?;

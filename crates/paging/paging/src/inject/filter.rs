@@ -58,7 +58,8 @@ pub(super) fn program() -> Vec<u8> {
     code.into_iter().flatten().collect()
 }
 
-/// Distinguishes the agent's calls of this number, which are marked by their sixth argument, from the program's.
+/// Returns instructions that distinguish the agent's calls of this number, which have a mark in their sixth argument, from the program's
+/// calls.
 fn if_ours(number: libc::c_long, ours: u32, others: u32) -> [[u8; 8]; 7] {
     [
         skip_unless(number as u32, 6),

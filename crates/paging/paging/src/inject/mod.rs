@@ -6,12 +6,12 @@
 //!
 //! | call | what happens |
 //! |---|---|
-//! | `fork`, or a `clone` that copies memory | the thread first fetches all remote pages back; the child gets its own pager |
+//! | `fork`, or a `clone` that copies memory | the thread first waits until all remote pages are back in the program; the child gets its own pager |
 //! | `mremap` that fails with `EFAULT` | the pager merges the range into one mapping, and the thread repeats the call |
 //! | `mlockall` | the call is skipped, as for preloaded programs |
 //! | `set_tid_address` | the page to which the kernel will write is pinned, like the control block of each new thread |
 //! | `userfaultfd` | the program is ended, because memory cannot have two pagers |
-//! | `seccomp`, or `prctl` that filters system calls | all pages are fetched back and the pager ends, because the filter might end the program for the pager's calls |
+//! | `seccomp`, or `prctl` that filters system calls | all remote pages return to the program and the pager ends, because the filter might end the program for the pager's calls |
 //!
 //! | module | idea |
 //! |---|---|
@@ -26,8 +26,8 @@
 //! | `environment` | the library that a loader would preload |
 //!
 //! Functions of the agent run on stacks of the agent, in a thread of the program whose registers and signal mask are saved. The tracer
-//! waits for short functions. It does not wait for long functions, which fetch pages back; in each process, only one thread at a time runs
-//! a long function.
+//! waits for short functions. It does not wait for long functions, during which remote pages return to the program; in each process, only
+//! one thread at a time runs a long function.
 
 mod attach;
 mod borrow;

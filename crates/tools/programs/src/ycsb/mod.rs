@@ -1,7 +1,7 @@
 //! Runs YCSB's workloads (Cooper et al., SoCC 2010) on a store that is started for the run.
 //!
 //! ```text
-//! Operations -> driver --commands, one batch for all connections--> store, a process of its own
+//! Operations -> driver --commands, one batch for all connections--> store, a separate process
 //!                      <--answers, whose bytes are added up--------
 //! ```
 //! The driver keeps one operation in flight on each connection, like YCSB's client threads but from a single thread. An insert is in flight
