@@ -1,9 +1,9 @@
-//! Tells the crate which sources all is built from, so that results name them, and kept results are known to be of the
-//! same build: `UNRACK_SOURCES` (a hash), `UNRACK_MEASURING` (of those that can change a measurement), `UNRACK_COMMIT` and
-//! `UNRACK_TREE_CHANGED` (empty outside a repository).
+//! Passes the identity of the sources to the crate, so that results contain it and kept results can be matched to their build:
+//! `UNRACK_SOURCES` (a hash of all sources), `UNRACK_MEASURING` (a hash of those sources that can change a measurement), `UNRACK_COMMIT`
+//! and `UNRACK_TREE_CHANGED` (both empty outside a repository).
 //!
-//! A source that changes has this crate and those above it compiled again, no others. Neither git nor a repository is
-//! needed.
+//! If a source changes, this crate and the crates that depend on it are compiled again, but no others. Neither git nor a repository is
+//! required.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,8 +24,8 @@ fn main() {
     println!("cargo::rustc-env=UNRACK_TREE_CHANGED={changed}");
 }
 
-/// Returns the files and folders of the workspace that are compiled, relative to its root: the crates without their
-/// tests and benchmarks, and the texts that they include.
+/// Returns the compiled files and folders of the workspace, relative to its root: the crates without their tests and benchmarks, and the
+/// texts that they include.
 pub(crate) fn parts(root: &Path) -> Vec<PathBuf> {
     let texts = ["studies", "examples/torus-4x4.toml"];
     let mut parts: Vec<PathBuf> =
@@ -39,8 +39,8 @@ pub(crate) fn parts(root: &Path) -> Vec<PathBuf> {
     parts
 }
 
-/// Returns those `parts` that can change what is measured: all but the texts and pictures of studies, and with the programs that these
-/// measure.
+/// Returns those `parts` that can change a measurement: all parts except the texts and pictures of studies, and in addition the programs
+/// that studies measure.
 pub(crate) fn measuring(root: &Path, parts: &[PathBuf]) -> Vec<PathBuf> {
     let is_text = |part: &&PathBuf| {
         ["studies", "crates/app/study", "crates/app/report"].iter().any(|text| part.starts_with(text))
@@ -61,20 +61,20 @@ pub(crate) fn hash(root: &Path, parts: &[PathBuf]) -> String {
     format!("{:016x}", whole.value())
 }
 
-/// Adds the name and contents of a file, or of all files in a folder.
+/// Hashes the name and contents of a file, or of all files in a folder.
 fn with_all(hash: Fnv1a, root: &Path, part: &Path) -> Fnv1a {
     if root.join(part).is_dir() {
         return names(root, part).iter().fold(hash, |hash, inner| with_all(hash, root, inner));
     }
     let contents = std::fs::read(root.join(part)).unwrap_or_default();
-    // Lengths keep one file's end apart from the next one's beginning.
+    // Lengths are hashed too, so that bytes cannot move between the end of one file and the beginning of the next without changing the
+    // hash.
     [part.to_string_lossy().as_bytes(), &contents]
         .into_iter()
         .fold(hash, |hash, bytes| hash.with(&(bytes.len() as u64).to_le_bytes()).with(bytes))
 }
 
-/// Returns the paths in a folder, sorted: `folder/name` for each. Hidden files are left out, since editors create
-/// them.
+/// Returns the sorted paths of the entries of a folder, as `folder/name`. Hidden files are left out, because editors create them.
 fn names(root: &Path, folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
     let names =
@@ -87,15 +87,15 @@ fn names(root: &Path, folder: &Path) -> Vec<PathBuf> {
 /// The commit that is checked out.
 pub(crate) struct Commit {
     pub id: String,
-    /// True if the compiled files differ from it.
+    /// Whether the compiled files differ from the commit.
     pub is_changed: bool,
     /// Files that change when another commit is checked out.
     files: Vec<PathBuf>,
 }
 
 impl Commit {
-    /// Finds the commit. `None` without git, outside a repository, or if the tree lies in a repository that does not
-    /// track it, as an unpacked archive may.
+    /// Finds the commit. Returns `None` without git, outside a repository, or if the tree is inside a repository that does not track it, as
+    /// can happen with an unpacked archive.
     pub(crate) fn read(root: &Path) -> Option<Commit> {
         git(root, &["ls-files", "--error-unmatch", "crates/app/cli/Cargo.toml"])?;
         let id = git(root, &["rev-parse", "HEAD"])?;
@@ -107,7 +107,7 @@ impl Commit {
     }
 }
 
-/// Returns the files to watch: the log of HEAD, which grows with every commit and checkout; without one, HEAD and all
+/// Returns the files to watch. This is the log of HEAD, which grows with every commit and checkout; if there is no log, HEAD and all
 /// branches.
 fn head_files(root: &Path) -> Vec<PathBuf> {
     let path = |name| Some(PathBuf::from(git(root, &["rev-parse", "--git-path", name])?));
@@ -118,11 +118,11 @@ fn head_files(root: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// Returns git's output without the last newline; `None` if it fails.
+/// Returns git's output without the final newline, or `None` if git fails.
 fn git(root: &Path, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new("git");
     command.current_dir(root).args(arguments);
-    // Git sets these for its hooks; they would name another repository or index.
+    // Git sets these variables for its hooks. They would name another repository or index.
     ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"].iter().for_each(|name| {
         command.env_remove(name);
     });

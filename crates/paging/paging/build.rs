@@ -1,5 +1,5 @@
-//! Builds the agent, which the command carries in itself. It has no standard library, so it is no part of the workspace,
-//! where its dependencies would get features for others.
+//! Builds the agent, which the `unrack` command embeds. The agent has no standard library. It is not part of the workspace, because there
+//! its dependencies would get features that other crates enable.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -32,7 +32,7 @@ fn main() {
     for check in ["debug-assertions", "overflow-checks"] {
         cargo.arg("--config").arg(format!("profile.release.{check}={checks}"));
     }
-    // These belong to the crate that is being built.
+    // Cargo sets these for the crate that is being built; the agent must not inherit them.
     for name in [
         "RUSTFLAGS",
         "CARGO_ENCODED_RUSTFLAGS",

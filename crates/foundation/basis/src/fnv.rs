@@ -1,6 +1,6 @@
-//! FNV-1a (Fowler, Noll and Vo), a hash for short texts whose writers wish no harm.
+//! FNV-1a (Fowler, Noll and Vo), a hash for short texts. It is not safe against adversaries.
 
-/// Defines the hash of one width, from its offset basis and its prime.
+/// Defines the hash of one width, given its offset basis and its prime.
 macro_rules! fnv_1a {
     ($state:ident, $function:ident, $word:ident, $basis:literal, $prime:literal) => {
         #[doc = concat!("State of FNV-1a with the width of `", stringify!($word), "`, for bytes that come in parts.")]
@@ -8,10 +8,10 @@ macro_rules! fnv_1a {
         pub struct $state($word);
 
         impl $state {
-            /// State before any byte: the offset basis.
+            /// Initial state: the offset basis.
             pub const EMPTY: $state = $state($basis);
 
-            /// Returns the state after these bytes too.
+            /// Returns the state after additionally hashing these bytes.
             #[inline]
             pub const fn with(self, mut bytes: &[u8]) -> $state {
                 let mut hash = self.0;

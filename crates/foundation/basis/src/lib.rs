@@ -1,9 +1,8 @@
-//! Constants and functions that several crates must agree on: the hash FNV-1a, the random generator SplitMix64, the
-//! page size.
+//! Constants and functions on which several crates must agree: the hash FNV-1a, the random generator SplitMix64, and the page size.
 //!
-//! Names of files and ports, kept results and seeds depend on them, so none may change. It is a crate because of
-//! linkage: it is `no_std` and needs no allocator and no operating system, since the pager uses it inside foreign programs, and
-//! build scripts before anything is built.
+//! None of them may change, because names of files and ports, kept results and seeds depend on them. This is a separate crate because of
+//! how it is linked: it is `no_std` and needs neither an allocator nor an operating system, since the pager uses it inside foreign
+//! programs, and build scripts use it.
 
 #![no_std]
 #![forbid(unsafe_code)]

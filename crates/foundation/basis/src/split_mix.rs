@@ -1,10 +1,10 @@
-//! SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014), with the output
-//! function that Java and Vigna's `splitmix64.c` give it.
+//! SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014), with the output function that Java
+//! and Vigna's `splitmix64.c` use.
 
-/// Distance of two states of [`SplitMix64`]: the odd number nearest to 2^64 over the golden ratio.
+/// Difference between consecutive states of [`SplitMix64`]: the odd number nearest to 2^64 divided by the golden ratio.
 pub const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Generator of random numbers. Its n-th number is a function of the seed and n alone.
+/// Generator of random numbers. Its n-th number depends only on the seed and on n.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SplitMix64(u64);
 
@@ -14,7 +14,7 @@ impl SplitMix64 {
         SplitMix64(seed)
     }
 
-    /// Returns the generator as it is after so many numbers more.
+    /// Returns the generator advanced by `numbers` numbers.
     pub const fn after(self, numbers: u64) -> SplitMix64 {
         SplitMix64(self.0.wrapping_add(numbers.wrapping_mul(GOLDEN_GAMMA)))
     }
@@ -27,13 +27,13 @@ impl SplitMix64 {
     }
 }
 
-/// Spreads nearby numbers: the first number of [`SplitMix64`] with this seed.
+/// Maps similar seeds to unrelated numbers: returns the first number of [`SplitMix64`] with this seed.
 #[inline]
 pub const fn mix(seed: u64) -> u64 {
     mix_13(seed.wrapping_add(GOLDEN_GAMMA))
 }
 
-/// Output function of [`SplitMix64`]: variant 13 of Stafford's mixers ("Better bit mixing", 2011). 0 stays 0.
+/// Output function of [`SplitMix64`]: variant 13 of Stafford's mixers ("Better bit mixing", 2011). It maps 0 to 0.
 #[inline]
 pub const fn mix_13(bits: u64) -> u64 {
     let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

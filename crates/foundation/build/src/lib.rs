@@ -1,7 +1,7 @@
-//! Identity of this build, as `build.rs` found it: results name it, and kept results are known by it.
+//! Identity of this build, as `build.rs` determined it. Results contain it, and kept results are valid only for it.
 //!
-//! It is a crate because of its build script, which runs when any source changes: only the crates above it are compiled again
-//! then. The command and the Python package are both built with it.
+//! This is a separate crate because of its build script, which runs whenever any source changes: only the crates that depend on this one
+//! must then be compiled again. Both the command and the Python package depend on it.
 #![forbid(unsafe_code)]
 
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use unrack_record::Build;
 /// Hash of the sources that can change a measurement, 16 hexadecimal digits.
 pub const MEASURING: &str = env!("UNRACK_MEASURING");
 
-/// Returns the build.
+/// Returns the identity of this build.
 pub fn build() -> Build {
     let commit = Some(env!("UNRACK_COMMIT")).filter(|commit| !commit.is_empty());
     Build {
@@ -21,7 +21,7 @@ pub fn build() -> Build {
     }
 }
 
-/// Returns the text that `--version` prints after the command's name.
+/// Returns the text that `--version` prints after the name of the command.
 pub fn version() -> &'static str {
     static VERSION: LazyLock<String> = LazyLock::new(|| {
         let build = build();

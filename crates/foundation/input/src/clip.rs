@@ -1,21 +1,21 @@
-//! Clipping of quotations to a line.
+//! Clips quotations of input to one line.
 
 use std::borrow::Cow;
 
-/// Largest number of characters of an input that an error quotes.
+/// Most characters of an input that an error quotes.
 pub const WIDTH: usize = 80;
-/// Characters kept of the end of a longer text.
+/// Number of characters that are kept from the end of a longer text.
 const TAIL: usize = 20;
 const GAP: char = '…';
 
-/// Returns `text` in at most [`WIDTH`] characters: of a longer one, the beginning and the end.
+/// Returns `text` clipped to [`WIDTH`] characters. Of a longer text, the beginning and the end are kept.
 pub fn clipped(text: &str) -> Cow<'_, str> {
     clipped_to(text, WIDTH)
 }
 
-/// Returns `text` in at most `width` characters, which must be more than [`WIDTH`] / 2.
+/// Returns `text` clipped to `width` characters. `width` must exceed [`WIDTH`] / 2.
 pub fn clipped_to(text: &str, width: usize) -> Cow<'_, str> {
-    // Most texts are short, and counting the characters of a long one takes time.
+    // Counting the characters of a long text takes time, and most texts are short, so the byte length is checked first.
     let place = |n| text.char_indices().nth(n).map(|(at, _)| at);
     if text.len() <= width || place(width).is_none() {
         return text.into();

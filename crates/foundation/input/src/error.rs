@@ -1,24 +1,24 @@
-//! Errors of files that cannot be an input.
+//! Errors for files that cannot be used as input.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// File that cannot be an input. The text names the file.
+/// Error for a file that cannot be used as input. Its text names the file.
 #[derive(Debug)]
 pub struct InputError {
     pub path: PathBuf,
     pub reason: Reason,
 }
 
-/// Reason why a file cannot be an input; the text does not name the file.
+/// Reason why a file cannot be used as input. Its text does not name the file.
 #[derive(Debug)]
 pub enum Reason {
     Unreadable(std::io::Error),
-    /// Not a regular file but this, in words.
+    /// The file is not a regular file. The text describes what it is instead.
     NotAFile(&'static str),
-    /// Longer than the allowed number of bytes.
+    /// The file is longer than this number of bytes, which is the limit.
     TooLong(u64),
-    /// Not UTF-8; the number of the first such line, from 1.
+    /// The file is not UTF-8 text. The number is that of the first invalid line, from 1.
     NotText(usize),
 }
 

@@ -1,18 +1,18 @@
-//! Reading of what others wrote: input files, regular files only, bounded, and quoted in errors to at most one line; and the
-//! kernel's files on memory.
+//! Reads input that others wrote: only regular files, with a size limit, and quoted in errors to at most one line. Also reads the kernel's
+//! files about memory.
 //!
-//! It is a crate because crates that know nothing of each other read files: scenarios, tables, traces, limits of memory.
+//! This is a separate crate because crates that do not depend on each other read files: scenarios, tables, traces, memory limits.
 //!
 //! | to | use |
 //! |---|---|
 //! | read a whole file, or its text | [`read`], [`read_text`] |
 //! | open a file for another library | [`open`] |
-//! | read the standard input to its end | [`read_stdin`] |
+//! | read standard input to its end | [`read_stdin`] |
 //! | quote part of an input in an error | [`clipped`] |
-//! | know how much memory there is for a process | [`memory`] |
+//! | find out how much memory a process can still get | [`memory`] |
 //!
-//! A device, a pipe, a socket or a folder is refused before a byte of it is read; opening one does not wait for a
-//! writer. Each caller sets the largest length of its files.
+//! A device, a pipe, a socket or a folder is rejected before any byte is read, and opening a pipe does not wait for a writer. Each caller
+//! sets the size limit of its files.
 #![forbid(unsafe_code)]
 
 mod clip;
@@ -30,11 +30,11 @@ use std::path::Path;
 /// Opens a regular file of at most `most` bytes.
 ///
 /// # Errors
-/// If it cannot be opened, is not a regular file, or is longer.
+/// If the file cannot be opened, is not a regular file, or is longer.
 pub fn open(path: impl AsRef<Path>, most: u64) -> Result<File, InputError> {
     let path = path.as_ref();
     let fail = |reason| InputError::new(path, reason);
-    // A terminal does not become the controlling terminal of this process either.
+    // NOCTTY, so that a terminal does not become the controlling terminal of this process.
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
     let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
     let file = opened.map_err(|why| fail(Reason::Unreadable(why)))?;
@@ -49,7 +49,7 @@ pub fn open(path: impl AsRef<Path>, most: u64) -> Result<File, InputError> {
 /// Reads a regular file of at most `most` bytes.
 ///
 /// # Errors
-/// If it cannot be read, is not a regular file, or is longer.
+/// If the file cannot be read, is not a regular file, or is longer.
 pub fn read(path: impl AsRef<Path>, most: u64) -> Result<Vec<u8>, InputError> {
     let path = path.as_ref();
     to_end(path, open(path, most)?, most)
@@ -58,22 +58,22 @@ pub fn read(path: impl AsRef<Path>, most: u64) -> Result<Vec<u8>, InputError> {
 /// Reads a regular file of at most `most` bytes of UTF-8 text.
 ///
 /// # Errors
-/// If it cannot be read, is not a regular file, is longer, or is not UTF-8.
+/// If the file cannot be read, is not a regular file, is longer, or is not UTF-8.
 pub fn read_text(path: impl AsRef<Path>, most: u64) -> Result<String, InputError> {
     let path = path.as_ref();
     as_text(path, read(path, most)?)
 }
 
-/// Reads at most `most` bytes of UTF-8 text from the standard input, of any type.
+/// Reads at most `most` bytes of UTF-8 text from standard input, which may be a file of any type.
 ///
 /// # Errors
-/// If it cannot be read, is longer, or is not UTF-8. They name it `stdin`.
+/// If the input cannot be read, is longer, or is not UTF-8. The error names the input `stdin`.
 pub fn read_stdin(most: u64) -> Result<String, InputError> {
     let name = Path::new("stdin");
     as_text(name, to_end(name, io::stdin().lock(), most)?)
 }
 
-/// Returns the type of a path's target in words; `None` for a regular file.
+/// Describes the type of a file that is not a regular file; `None` for a regular file.
 fn not_a_file(kind: FileType) -> Option<&'static str> {
     match kind {
         kind if kind.is_file() => None,
@@ -84,7 +84,8 @@ fn not_a_file(kind: FileType) -> Option<&'static str> {
     }
 }
 
-/// Reads to the end. A file may have grown since its length was checked, and files of /proc report length 0.
+/// Reads to the end, but checks the limit again, because a file may have grown since its length was checked, and files of /proc report
+/// length 0.
 fn to_end(path: &Path, from: impl Read, most: u64) -> Result<Vec<u8>, InputError> {
     let mut bytes = Vec::new();
     match from.take(most.saturating_add(1)).read_to_end(&mut bytes) {

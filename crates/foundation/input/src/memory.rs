@@ -1,20 +1,20 @@
-//! Memory that a process may still get, as the kernel shows it: of the machine, and of control groups (versions 1 and 2).
+//! Memory that a process can still get according to the kernel, limited by the machine and by control groups (versions 1 and 2).
 //!
-//! `root` is always the folder that contains `proc` and `sys`.
+//! In all functions, `root` is the folder that contains `proc` and `sys`.
 
 use std::path::{Path, PathBuf};
 
-/// Returns the bytes in a line of `/proc/meminfo`, such as `MemAvailable:`.
+/// Returns the number of bytes in a line of `/proc/meminfo`, for example `MemAvailable:`.
 pub fn meminfo(root: &Path, name: &str) -> Option<u64> {
     Some(number_after(&read(&root.join("proc/meminfo")), name)?.saturating_mul(1024))
 }
 
-/// Returns how many processes the kernel has killed on this machine for lack of memory.
+/// Returns the number of processes on this machine that the kernel has killed for lack of memory.
 pub fn killed(root: &Path) -> Option<u64> {
     number_after(&read(&root.join("proc/vmstat")), "oom_kill")
 }
 
-/// Control group that could limit the memory of its processes.
+/// A control group that may limit the memory of its processes.
 #[derive(Debug, Clone)]
 pub struct ControlGroup {
     mount: PathBuf,
@@ -22,18 +22,18 @@ pub struct ControlGroup {
     files: &'static Files,
 }
 
-/// Names of a control group's files.
+/// Names of the files of a control group, and of fields in them.
 #[derive(Debug)]
 struct Files {
     limit: &'static str,
     used: &'static str,
-    /// Field of `memory.stat` with memory that the kernel takes back first when memory is short.
+    /// Field of `memory.stat` with the memory that the kernel reclaims first when memory is short.
     cached: &'static str,
-    /// Limit of what may be swapped out, and what is, with memory itself or without.
+    /// Files with the swap limit and the swap usage. If `swap_has_memory` is true, both include memory itself.
     swap_limit: &'static str,
     swap_used: &'static str,
     swap_has_memory: bool,
-    /// File with the number of processes that were killed.
+    /// File with the number of killed processes.
     events: &'static str,
 }
 
@@ -57,7 +57,7 @@ const LEGACY: Files = Files {
 };
 
 impl ControlGroup {
-    /// Returns the groups of a process, which `process` names as `/proc` does: a number, or `self`.
+    /// Returns the control groups of a process. `process` names the process as `/proc` does: by its number, or as `self`.
     pub fn of_process(root: &Path, process: &str) -> Vec<ControlGroup> {
         let lines = read(&root.join("proc").join(process).join("cgroup"));
         let of_line = |line: &str| {
@@ -74,24 +74,24 @@ impl ControlGroup {
         lines.lines().filter_map(of_line).collect()
     }
 
-    /// Returns this group and those around it, whose limits hold for it, too.
+    /// Returns this group and its ancestors, whose limits apply to this group too.
     pub fn and_around(&self) -> impl Iterator<Item = ControlGroup> {
         let inside = self.folder.ancestors().take_while(|folder| folder.starts_with(&self.mount));
         inside.map(|folder| ControlGroup { folder: folder.into(), ..self.clone() })
     }
 
-    /// Returns the folder of the group's files.
+    /// Returns the folder that contains the group's files.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Returns what is left of the group's limit; `None` without a limit.
+    /// Returns the memory that is left below the group's limit; `None` if it has no limit.
     pub fn memory_left(&self) -> Option<u64> {
         Some(self.number(self.files.limit)?.saturating_sub(self.used()?))
     }
 
-    /// Returns what is left of the group's limits on memory and swap, with `swap` bytes free on the machine; `None` without a
-    /// limit.
+    /// Returns the memory and swap that is left below the group's limits. `swap` is the number of free bytes of swap on the machine.
+    /// Returns `None` if the group has no limit.
     pub fn memory_and_swap_left(&self, swap: u64) -> Option<u64> {
         let memory = self.memory_left()?;
         let swappable = self.number(self.files.swap_limit).zip(self.number(self.files.swap_used));
@@ -103,12 +103,12 @@ impl ControlGroup {
         })
     }
 
-    /// Returns how many processes of this group the kernel has killed for lack of memory, if the group counts them.
+    /// Returns the number of processes of this group that the kernel has killed for lack of memory, if the group counts them.
     pub fn killed(&self) -> Option<u64> {
         number_after(&read(&self.folder.join(self.files.events)), "oom_kill")
     }
 
-    /// Returns the memory that the kernel could not take back at once.
+    /// Returns the used memory that the kernel could not reclaim at once.
     fn used(&self) -> Option<u64> {
         Some(self.number(self.files.used)?.saturating_sub(self.cached()))
     }
@@ -122,13 +122,13 @@ impl ControlGroup {
     }
 }
 
-/// Returns the number after a name at the beginning of a line.
+/// Returns the number that follows a name at the beginning of a line.
 fn number_after(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix([' ', '\t']))?;
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Returns the text of a file of the kernel's; empty if it does not exist.
+/// Returns the text of one of the kernel's files; empty if the file does not exist.
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }

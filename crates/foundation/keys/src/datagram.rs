@@ -1,21 +1,21 @@
-//! Datagrams that only a holder of the shared key can write, each accepted once.
+//! Datagrams that only a holder of the shared key can create, and that are accepted only once.
 //!
-//! A datagram's content is followed by its *seal*, in network byte order:
+//! The content of a datagram is followed by its *seal*, in network byte order:
 //!
 //! | bytes | meaning |
 //! |---|---|
-//! | 8 | life of the sender: the start of its process, in nanoseconds since 1970 |
-//! | 8 | life of the receiver, as the sender knows it; 0: unknown |
-//! | 8 | number of the datagram in the sender's life, from 1 |
-//! | 32 | HMAC-SHA256 by the shared key, over the numbers of both machines, the content and the seal so far |
+//! | 8 | life of the sender: start time of its process, in nanoseconds since 1970 |
+//! | 8 | life of the receiver, as far as the sender knows it; 0 if unknown |
+//! | 8 | sequence number of the datagram in the sender's life, from 1 |
+//! | 32 | HMAC-SHA256 with the shared key, over the numbers of both machines, the content and the preceding fields of the seal |
 //!
-//! A receiver accepts a datagram once, if it was made for the receiver's present life and in the newest life of
-//! the sender that the receiver knows. Datagram numbers are compared with a window as in RFC 4303 §3.4.3.
-//! Datagrams recorded before either side began are refused. A datagram for another life is not accepted, but
-//! answered with an empty one, from which its sender learns this life.
+//! A receiver accepts a datagram only once, and only if it was addressed to the receiver's present life and comes from the newest life of
+//! the sender that the receiver knows. Sequence numbers are checked with a window as in RFC 4303 §3.4.3. Therefore replays of datagrams
+//! that were recorded before either end started are rejected. A datagram for another life of the receiver is not accepted, but answered
+//! with an empty datagram, from which the sender learns the receiver's present life.
 //!
-//! If a machine's clock was set back between two lives, the machine is refused until its clock is later than it
-//! was.
+//! If the clock of a machine was set back between two of its lives, its present life looks older than the earlier one, and its datagrams
+//! are rejected. They are accepted again after its process was started at a time later than the start of the earlier life.
 
 use crate::Error;
 use crate::fingerprint::{from_hex, to_hex};
@@ -31,7 +31,7 @@ use subtle::ConstantTimeEq;
 /// Bytes of a seal.
 pub const SEAL: usize = 24 + TAG;
 const TAG: usize = 32;
-/// Width of the window: datagrams up to this many numbers below the highest one may still come.
+/// Width of the window: a datagram may arrive if its number is less than this far below the highest number received.
 const WINDOW: u64 = 1024;
 
 /// Key that all machines of a rack share.
@@ -42,17 +42,17 @@ impl SharedKey {
     /// Makes a new file (mode 0600) with a random key: 64 hexadecimal digits.
     ///
     /// # Errors
-    /// If the file exists, or cannot be written.
+    /// If the file exists already, or cannot be written.
     pub fn make(path: &Path) -> Result<(), Error> {
         let mut bytes = [0; 32];
         SystemRandom::new().fill(&mut bytes).expect("the kernel gives random bytes");
         private::create_new(path, &format!("{}\n", to_hex(&bytes)))
     }
 
-    /// Reads the key of a file.
+    /// Reads a key from a file.
     ///
     /// # Errors
-    /// If there is no file, others may read it, or it is not a shared key.
+    /// If the file does not exist, other users may read it, or it does not contain a shared key.
     pub fn load(path: &Path) -> Result<SharedKey, Error> {
         let text = private::read(path, Guard::Read)?;
         let why = "is not a shared key: 64 hexadecimal digits, as `unrack keys shared` makes them";
@@ -60,12 +60,12 @@ impl SharedKey {
         from_hex(text.trim()).map(SharedKey::from_bytes).ok_or_else(malformed)
     }
 
-    /// Makes a key of 32 bytes.
+    /// Makes a key from 32 bytes.
     pub fn from_bytes(bytes: [u8; 32]) -> SharedKey {
         SharedKey(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &bytes)))
     }
 
-    /// Returns the HMAC of `bytes`, sent from the first machine to the second.
+    /// Returns the HMAC of `bytes` for the direction from the first machine to the second.
     fn over(&self, machines: (u32, u32), bytes: &[u8]) -> hmac::Tag {
         let mut over = hmac::Context::with_key(&self.0);
         over.update(&machines.0.to_be_bytes());
@@ -75,31 +75,31 @@ impl SharedKey {
     }
 }
 
-/// Returns the life of a process that begins now: nanoseconds since 1970.
+/// Returns the life of a process that starts now, as nanoseconds since 1970.
 pub fn new_life() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(1, |since| since.as_nanos() as u64)
 }
 
-/// State of the connection between this machine and another, for both directions.
+/// State of the communication between this machine and one other machine, for both directions.
 #[derive(Debug)]
 pub struct Pair {
     key: SharedKey,
     here: u32,
     there: u32,
     life: u64,
-    /// Newest life of the other machine that is known. 0: none.
+    /// Newest known life of the other machine; 0 if none is known.
     their_life: AtomicU64,
     sent: AtomicU64,
 }
 
 impl Pair {
-    /// Starts a pair. `here` and `there` are the numbers of the two machines; `life` comes from [`new_life`].
+    /// Creates the state. `here` and `there` are the numbers of the two machines; `life` comes from [`new_life`].
     pub fn new(key: SharedKey, here: u32, there: u32, life: u64) -> Arc<Pair> {
         Arc::new(Pair { key, here, there, life, their_life: AtomicU64::new(0), sent: AtomicU64::new(0) })
     }
 
-    /// Appends the seal to a datagram's content.
+    /// Appends the seal to the content of a datagram.
     pub fn seal(&self, datagram: &mut Vec<u8>) {
         let number = self.sent.fetch_add(1, Relaxed) + 1;
         for field in [self.life, self.their_life.load(Relaxed), number] {
@@ -110,7 +110,7 @@ impl Pair {
     }
 }
 
-/// Receiver of datagrams from another machine.
+/// Receiver of datagrams from one other machine.
 #[derive(Debug)]
 pub struct Opener {
     pair: Arc<Pair>,
@@ -119,24 +119,24 @@ pub struct Opener {
     window: Window,
 }
 
-/// Verdict on a datagram.
+/// Result of checking a datagram.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Opened<'a> {
-    /// Accepted, with its content. Empty content only tells the sender's life.
+    /// Accepted, with its content. A datagram with empty content only announces the sender's life.
     Taken(&'a [u8]),
-    /// Made by a holder of the key for another life. The answer is an empty datagram.
+    /// Created by a holder of the key, but for another life of this receiver. It is answered with an empty datagram.
     ForAnotherLife,
-    /// Not made by a holder of the key, accepted before, or too old.
+    /// Not created by a holder of the key, accepted before, or too old.
     Refused,
 }
 
 impl Opener {
-    /// Makes a receiver that has seen no datagram.
+    /// Creates a receiver that has received no datagram yet.
     pub fn new(pair: Arc<Pair>) -> Opener {
         Opener { pair, life: 0, window: Window::default() }
     }
 
-    /// Checks the seal of a datagram, and returns the content of an accepted one.
+    /// Checks the seal of a datagram, and returns the content if the datagram is accepted.
     pub fn open<'a>(&mut self, datagram: &'a [u8]) -> Opened<'a> {
         let Some((sealed, tag)) = datagram.split_last_chunk::<TAG>() else { return Opened::Refused };
         let Some((content, fields)) = sealed.split_last_chunk::<24>() else { return Opened::Refused };
@@ -157,7 +157,7 @@ impl Opener {
     }
 }
 
-/// Numbers accepted so far: all up to `highest` − [`WINDOW`], and those whose bit is set.
+/// Set of accepted numbers. Numbers up to `highest` − [`WINDOW`] count as accepted; above, a number was accepted if its bit is set.
 #[derive(Debug, Default)]
 struct Window {
     highest: u64,
@@ -165,10 +165,10 @@ struct Window {
 }
 
 impl Window {
-    /// Accepts a number. Returns false if it was accepted before, or is too old to tell.
+    /// Accepts a number. Returns false if it was accepted before, or is too old to decide.
     fn take(&mut self, number: u64) -> bool {
         if number > self.highest {
-            // Bits are reused for numbers one window later.
+            // Bits are reused for numbers that are one window higher.
             let fresh = (self.highest + 1..=number).rev().take(WINDOW as usize);
             fresh.for_each(|number| *self.word(number) &= !bit(number));
             self.highest = number;
@@ -196,7 +196,7 @@ mod tests {
 
     const KEY: [u8; 32] = [7; 32];
 
-    /// Returns the sender and the receiver of each of two machines.
+    /// Returns the sender and the receiver of each of two machines that have the given lives.
     fn machines(lives: [u64; 2]) -> [(Arc<Pair>, Opener); 2] {
         [0, 1].map(|here| {
             let key = SharedKey::from_bytes(KEY);
@@ -212,7 +212,7 @@ mod tests {
         datagram
     }
 
-    /// Like [`machines`], after each has learned the other's life.
+    /// Like [`machines`], after each machine has learned the life of the other.
     fn acquainted(lives: [u64; 2]) -> [(Arc<Pair>, Opener); 2] {
         let [mut a, mut b] = machines(lives);
         assert_eq!(b.1.open(&sealed(&a.0, b"hello")), Opened::ForAnotherLife);
@@ -239,10 +239,10 @@ mod tests {
     fn what_was_recorded_in_an_earlier_life_is_refused() {
         let [a, b] = acquainted([10, 20]);
         let recorded: Vec<_> = (0..5).map(|_| sealed(&a.0, b"old")).collect();
-        // The receiver begins a new life, and knows no other life.
+        // The receiver starts a new life, in which it knows no life of the sender.
         let [_, mut later] = machines([10, 30]);
         assert!(recorded.iter().all(|old| later.1.open(old) == Opened::ForAnotherLife));
-        // The sender begins a new life. Its older datagrams are refused as soon as a new one has come.
+        // The sender starts a new life. Datagrams of its earlier life are rejected as soon as one of the new life has arrived.
         let [mut again, _] = machines([11, 20]);
         let mut b = b;
         assert_eq!(b.1.open(&sealed(&again.0, b"")), Opened::ForAnotherLife);
@@ -262,7 +262,7 @@ mod tests {
             prop_assert_eq!(b.1.open(&datagram), Opened::Refused);
         }
 
-        /// Compares the window with the set of all numbers accepted.
+        /// Compares the window with the set of all accepted numbers.
         #[test]
         fn the_window_takes_each_number_once(numbers in prop::collection::vec(0u64..4000, 1..400)) {
             let (mut window, mut taken, mut highest) = (Window::default(), BTreeSet::new(), 0);

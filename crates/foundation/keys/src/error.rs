@@ -1,4 +1,4 @@
-//! Errors of keys, each with its remedy.
+//! Errors of keys. Each message includes the remedy.
 
 use crate::Fingerprint;
 use std::io;
@@ -42,13 +42,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns a function that turns an error of input or output into one of the file `path`.
+    /// Returns a function that converts an I/O error into an error of the file `path`.
     pub(crate) fn file(path: &Path) -> impl Fn(io::Error) -> Error {
         let path = path.to_path_buf();
         move |why| Error::File { path: path.clone(), why }
     }
 
-    /// True if trying again later may succeed: the connection broke, and the peer refused nothing.
+    /// Returns whether a later attempt may succeed, because the connection broke without a refusal by the peer.
     pub fn may_pass(&self) -> bool {
         matches!(self, Error::Broken(_) | Error::Changed(_))
     }

@@ -1,17 +1,17 @@
-//! SHA-256 of a public key, as text.
+//! Fingerprint of a key: the SHA-256 of the public key, as text.
 
 use ring::digest::{SHA256, digest};
 use std::fmt;
 use std::str::FromStr;
 
-/// SHA-256 of a public key's SubjectPublicKeyInfo (as RFC 7469 pins keys): `sha256:` and 64 hexadecimal digits.
+/// SHA-256 of a public key's SubjectPublicKeyInfo (as RFC 7469 pins keys). Its text is `sha256:` and 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint([u8; 32]);
 
 const PREFIX: &str = "sha256:";
 
 impl Fingerprint {
-    /// Hashes a DER-encoded SubjectPublicKeyInfo.
+    /// Computes the fingerprint of a DER-encoded SubjectPublicKeyInfo.
     pub fn from_public_key(spki: &[u8]) -> Fingerprint {
         Fingerprint(digest(&SHA256, spki).as_ref().try_into().expect("SHA-256 has 32 bytes"))
     }
@@ -41,7 +41,7 @@ impl FromStr for Fingerprint {
     }
 }
 
-/// Reads 32 bytes from 64 hexadecimal digits.
+/// Parses 64 hexadecimal digits into 32 bytes.
 pub(crate) fn from_hex(text: &str) -> Option<[u8; 32]> {
     let digits: &[u8; 64] = text.as_bytes().try_into().ok()?;
     let mut bytes = [0; 32];
@@ -52,7 +52,7 @@ pub(crate) fn from_hex(text: &str) -> Option<[u8; 32]> {
     Some(bytes)
 }
 
-/// Writes bytes as hexadecimal digits.
+/// Formats bytes as hexadecimal digits.
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,7 +1,7 @@
-//! The key folder: `key.pem`, which is secret, and `trusted`, the list of trusted keys.
+//! The key folder. It contains `key.pem`, which is secret, and `trusted`, the list of trusted keys.
 //!
-//! A line of the list is a fingerprint and a name for people to read. `#` begins a comment. The list is read
-//! again for each connection, so a key that was removed is refused from then on.
+//! Each line of the list consists of a fingerprint and a name for human readers. `#` starts a comment. The list is read again for each
+//! connection, so that a removed key is rejected from then on.
 
 use crate::fingerprint::Fingerprint;
 use crate::private::{self, Guard};
@@ -20,10 +20,10 @@ use std::sync::Arc;
 
 const KEY: &str = "key.pem";
 const TRUSTED: &str = "trusted";
-/// Environment variable that names the key folder, if it is not the usual one.
+/// Environment variable that names the key folder, if it is not the default one.
 pub const VARIABLE: &str = "UNRACK_KEYS";
 
-/// A key and the list of keys that it trusts, ready for connections.
+/// A key and the list of the keys that it trusts, ready for connections.
 #[derive(Debug)]
 pub struct Keys {
     own: Fingerprint,
@@ -32,14 +32,14 @@ pub struct Keys {
     pub(crate) client: Arc<ClientConfig>,
 }
 
-/// A key of the list of trusted keys.
+/// An entry of the list of trusted keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trusted {
     pub key: Fingerprint,
     pub name: String,
 }
 
-/// Returns the usual key folder: `$UNRACK_KEYS`, else `unrack/keys` in `$XDG_CONFIG_HOME` or `~/.config`.
+/// Returns the default key folder: `$UNRACK_KEYS` if set, otherwise `unrack/keys` in `$XDG_CONFIG_HOME` or `~/.config`.
 pub fn usual_folder() -> PathBuf {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable(VARIABLE).unwrap_or_else(|| {
@@ -50,10 +50,10 @@ pub fn usual_folder() -> PathBuf {
 }
 
 impl Keys {
-    /// Makes a key in a folder, which is made too (mode 0700).
+    /// Makes a key in a folder. The folder is created too if necessary (mode 0700).
     ///
     /// # Errors
-    /// If there is a key already, others may write to the folder, or a file cannot be made.
+    /// If a key exists already, other users may write to the folder, or a file cannot be made.
     pub fn make(folder: &Path) -> Result<Keys, Error> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(Error::file(folder))?;
         private::check_folder(folder)?;
@@ -75,7 +75,7 @@ impl Keys {
     /// Reads the key of a folder.
     ///
     /// # Errors
-    /// If there is no key, the file holds no key, or others could have read or replaced it.
+    /// If no key exists, the file does not contain a key, or other users could have read or replaced it.
     pub fn load(folder: &Path) -> Result<Keys, Error> {
         let path = folder.join(KEY);
         let absent = |error| match error {
@@ -98,16 +98,16 @@ impl Keys {
         self.own
     }
 
-    /// Returns the folder of the key.
+    /// Returns the folder that contains the key.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 }
 
-/// Returns the keys that a folder's owner trusts. There are none without a list.
+/// Returns the keys that the owner of a folder trusts. If there is no list, no keys are trusted.
 ///
 /// # Errors
-/// If the list cannot be read, others may write to it, or a line is malformed (the error names it).
+/// If the list cannot be read, other users may write to it, or a line is malformed (the error gives the line's number).
 pub fn trusted(folder: &Path) -> Result<Vec<Trusted>, Error> {
     let path = folder.join(TRUSTED);
     let text = match private::read(&path, Guard::Write) {
@@ -125,10 +125,10 @@ fn read_line(line: &str, number: usize, path: &Path) -> Result<Trusted, Error> {
     Ok(Trusted { key: key.parse().map_err(malformed)?, name: name.trim().into() })
 }
 
-/// Adds a key to the list. Returns false if it was there.
+/// Adds a key to the list of trusted keys. Returns false if the list contained the key already.
 ///
 /// # Errors
-/// Like [`trusted`]. Also if others may write to the folder, or the list cannot be written.
+/// Like [`trusted`]. Also if other users may write to the folder, or the list cannot be written.
 pub fn trust(folder: &Path, key: Fingerprint, name: &str) -> Result<bool, Error> {
     private::check_folder(folder)?;
     let mut all = trusted(folder)?;
@@ -140,7 +140,7 @@ pub fn trust(folder: &Path, key: Fingerprint, name: &str) -> Result<bool, Error>
     Ok(true)
 }
 
-/// Takes a key off the list. Returns false if it was not there.
+/// Removes a key from the list of trusted keys. Returns false if the list did not contain the key.
 ///
 /// # Errors
 /// Like [`trust`].

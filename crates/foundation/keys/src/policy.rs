@@ -1,4 +1,4 @@
-//! Rule that says which addresses need keys.
+//! Rule that decides which addresses need keys.
 
 use crate::folder::usual_folder;
 use crate::{Error, Keys};
@@ -6,20 +6,20 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Rule that says which connections are encrypted.
+/// Rule that decides which connections are encrypted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum EncryptionPolicy {
-    /// Encryption beyond this machine, with the keys of the usual folder. Loopback is plain.
+    /// Connections beyond this machine are encrypted, with the keys of the default folder. Loopback connections are plain.
     #[default]
     BeyondLoopback,
-    /// Encryption everywhere, with the keys of this folder.
+    /// All connections are encrypted, with the keys of this folder.
     Always(PathBuf),
-    /// No encryption, as the user asked for.
+    /// No connections are encrypted, because the user requested it.
     Never,
 }
 
 impl EncryptionPolicy {
-    /// Returns the policy that `--keys` and `--insecure` ask for.
+    /// Returns the policy that the options `--keys` and `--insecure` select.
     pub fn from_options(keys: Option<PathBuf>, insecure: bool) -> EncryptionPolicy {
         match keys {
             _ if insecure => EncryptionPolicy::Never,
@@ -28,11 +28,11 @@ impl EncryptionPolicy {
         }
     }
 
-    /// Returns the keys for connections at an address. `None`: plain. `insecure` is the option that the error
-    /// suggests for going without keys.
+    /// Returns the keys for connections at an address, or `None` if such connections are plain. `insecure` is the option that the error
+    /// message suggests for connections without keys.
     ///
     /// # Errors
-    /// If keys are needed and cannot be loaded.
+    /// If keys are needed but cannot be loaded.
     pub fn keys_for(&self, address: SocketAddr, insecure: &'static str) -> Result<Option<Arc<Keys>>, Error> {
         match self {
             EncryptionPolicy::Never => Ok(None),
@@ -48,7 +48,7 @@ impl EncryptionPolicy {
     }
 }
 
-/// True for an address whose traffic never leaves this machine: 127.0.0.0/8 and ::1.
+/// Returns whether traffic to an address never leaves this machine: 127.0.0.0/8 and ::1.
 pub fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }

@@ -1,4 +1,4 @@
-//! Files that belong to their user alone.
+//! Files that only their owner can access or change.
 
 use crate::Error;
 use rustix::fs::{Mode, OFlags};
@@ -7,21 +7,21 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Most bytes read of a file of keys. The list of trusted keys may have ten thousand lines.
+/// Most bytes that are read of a file of keys. The list of trusted keys may have ten thousand lines.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Access that other users must not have.
 #[derive(Clone, Copy)]
 pub(crate) enum Guard {
-    /// Reading or writing: for secrets.
+    /// Neither reading nor writing; for secrets.
     Read,
-    /// Writing: for lists that are trusted.
+    /// No writing; for lists that are trusted.
     Write,
 }
 
-/// Reads a regular file that belongs to this user or root, and that `guard` protects from others.
+/// Reads a regular file. The file must belong to this user or root, and other users must not have the access that `guard` names.
 pub(crate) fn read(path: &Path, guard: Guard) -> Result<String, Error> {
-    // NONBLOCK: opening a FIFO or a device must not block.
+    // NONBLOCK, because opening a FIFO or a device must not block.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = File::from(
         rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| Error::file(path)(errno.into()))?,
@@ -43,7 +43,7 @@ pub(crate) fn read(path: &Path, guard: Guard) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Fails for a folder that others may write to.
+/// Fails if other users may write to a folder.
 pub(crate) fn check_folder(path: &Path) -> Result<(), Error> {
     let found = std::fs::metadata(path).map_err(Error::file(path))?;
     check_owner(path, found.uid())?;
@@ -58,7 +58,7 @@ fn check_owner(path: &Path, uid: u32) -> Result<(), Error> {
     if uid == ours || uid == 0 { Ok(()) } else { Err(Error::Foreign { path: path.into() }) }
 }
 
-/// Makes a new file of mode 0600.
+/// Makes a new file with mode 0600.
 pub(crate) fn create_new(path: &Path, text: &str) -> Result<(), Error> {
     let failed = Error::file(path);
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -67,13 +67,13 @@ pub(crate) fn create_new(path: &Path, text: &str) -> Result<(), Error> {
     let mut file = File::from(made);
     let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
     written.map_err(|why| {
-        // Half a file is of no use.
+        // A partially written file is useless.
         let _ = std::fs::remove_file(path);
         failed(why)
     })
 }
 
-/// Replaces a file: writes a new one of mode 0600 beside it, and renames it.
+/// Replaces a file: writes a new file with mode 0600 in the same folder, and renames it.
 pub(crate) fn replace(path: &Path, text: &str) -> Result<(), Error> {
     let aside = path.with_extension(format!("{}.new", std::process::id()));
     match std::fs::remove_file(&aside) {

@@ -1,4 +1,4 @@
-//! Shares of a limited amount, such as pages of a node or bytes of a server, among peers.
+//! Shares of a limited resource among peers, for example pages of a memory node or bytes of a server.
 
 use crate::Fingerprint;
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// An amount that can be taken from and given back. It is only a number, so `Relaxed` suffices.
+/// An amount from which parts can be taken and returned. It is only a counter that orders no other data, so `Relaxed` suffices.
 #[derive(Debug)]
 pub struct Budget {
     most: u64,
@@ -14,7 +14,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Makes a budget of which nothing is taken.
+    /// Makes a budget from which no part is taken yet.
     pub fn new(most: u64) -> Arc<Budget> {
         Arc::new(Budget { most, taken: AtomicU64::new(0) })
     }
@@ -24,43 +24,43 @@ impl Budget {
         self.most
     }
 
-    /// Returns the amount taken.
+    /// Returns the amount that is taken.
     pub fn taken(&self) -> u64 {
         self.taken.load(Relaxed)
     }
 
-    /// Returns the amount left.
+    /// Returns the amount that is left.
     pub fn free(&self) -> u64 {
         self.most - self.taken()
     }
 
-    /// Takes an amount. Returns false, and takes nothing, if less is left.
+    /// Takes an amount. Returns false, and takes no part of it, if less is left.
     fn take(&self, amount: u64) -> bool {
         let more = |taken: u64| taken.checked_add(amount).filter(|taken| *taken <= self.most);
         self.taken.fetch_update(Relaxed, Relaxed, more).is_ok()
     }
 
-    /// Gives back an amount.
+    /// Returns an amount to the budget.
     fn give(&self, amount: u64) {
         let before = self.taken.fetch_sub(amount, Relaxed);
         assert!(before >= amount, "more given back than was taken");
     }
 }
 
-/// Owner of the other end of a connection. All connections of one peer have one share.
+/// Owner of the other end of a connection. All connections of one peer use one share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Peer {
-    /// Address of an unencrypted connection. For IPv6, only the network (the first 64 bits) counts, since one
-    /// machine may have all of its addresses.
+    /// Address of an unencrypted connection. For IPv6 only the network (the first 64 bits) counts, because one machine may own all
+    /// addresses of that network.
     Address(IpAddr),
-    /// Key that the peer proved to have.
+    /// Key that the peer has proved to own.
     Key(Fingerprint),
-    /// User of this machine, by number.
+    /// Number of a user of this machine.
     User(u32),
 }
 
 impl Peer {
-    /// Returns the peer at an IP address.
+    /// Returns the peer that an IP address identifies.
     pub fn from_address(address: IpAddr) -> Peer {
         Peer::Address(match address.to_canonical() {
             IpAddr::V4(address) => address.into(),
@@ -78,7 +78,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Makes shares of `all`, of which one peer may hold `each`.
+    /// Divides the amount `all` into shares. Each peer may hold at most `each`.
     pub fn new(all: u64, each: u64) -> Arc<Shares> {
         Arc::new(Shares { all: Budget::new(all), each, peers: Mutex::default() })
     }
@@ -93,7 +93,7 @@ impl Shares {
         self.each
     }
 
-    /// Returns a peer's account, which is the same for all its connections.
+    /// Returns the account of a peer, which is the same for all connections of the peer.
     pub fn account(&self, peer: Peer) -> Account {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         peers.retain(|_, share| share.strong_count() > 0);
@@ -107,7 +107,7 @@ impl Shares {
     }
 }
 
-/// Limit that left no room.
+/// The limit that was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoRoom {
     /// Limit of all peers together.
@@ -116,7 +116,7 @@ pub enum NoRoom {
     ForPeer,
 }
 
-/// Account of one peer: takes from its own share and from the amount for all.
+/// Account of one peer. An amount is taken both from the peer's share and from the budget of all peers.
 #[derive(Debug, Clone)]
 pub struct Account {
     all: Arc<Budget>,
@@ -134,15 +134,15 @@ impl Account {
         self.own.taken()
     }
 
-    /// True if both are accounts of one peer.
+    /// Returns whether two accounts belong to the same peer.
     pub fn is_same_peer(&self, other: &Account) -> bool {
         Arc::ptr_eq(&self.own, &other.own)
     }
 
-    /// Takes an amount, which has to be given back.
+    /// Takes an amount, which the caller must return later by [`Account::give`].
     ///
     /// # Errors
-    /// If less is left in the peer's share or for all peers. Then nothing is taken.
+    /// If less is left in the peer's share or in the budget of all peers. Then no part is taken.
     pub fn take(&self, amount: u64) -> Result<(), NoRoom> {
         if !self.own.take(amount) {
             return Err(NoRoom::ForPeer);
@@ -154,7 +154,7 @@ impl Account {
         Ok(())
     }
 
-    /// Gives back an amount.
+    /// Returns an amount to the peer's share and to the budget of all peers.
     pub fn give(&self, amount: u64) {
         self.all.give(amount);
         self.own.give(amount);

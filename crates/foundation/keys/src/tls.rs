@@ -1,4 +1,4 @@
-//! Configuration of TLS: version 1.3, one key on each side, no certificates, no resumption.
+//! Configuration of TLS: version 1.3, one key at each end, no certificates, no resumption.
 
 use crate::fingerprint::Fingerprint;
 use crate::folder::trusted;
@@ -17,7 +17,7 @@ use rustls::{
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A key's configurations as a server and as a client.
+/// Configurations of a key for the server role and for the client role.
 pub(crate) struct Parts {
     pub own: Fingerprint,
     pub server: Arc<ServerConfig>,
@@ -25,7 +25,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Makes both configurations for a key that trusts the list in `folder`.
+    /// Makes both configurations for a key. They trust the keys in the list of `folder`.
     pub(crate) fn new(key: PrivatePkcs8KeyDer<'static>, folder: &Path) -> Result<Parts, Error> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let key = provider.key_provider.load_private_key(key.into())?;
@@ -37,7 +37,7 @@ impl Parts {
             .with_protocol_versions(&[&TLS13])?
             .with_client_cert_verifier(verifier.clone())
             .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(certified.clone())));
-        // Each connection proves its key anew, so that a key removed from the list is refused.
+        // No session resumption: each connection proves its key again, so that a key which was removed from the list is rejected.
         server.session_storage = Arc::new(NoServerSessionStorage {});
         server.send_tls13_tickets = 0;
         let mut client = ClientConfig::builder_with_provider(provider)
@@ -51,19 +51,19 @@ impl Parts {
     }
 }
 
-/// Returns a name that is never checked: keys are compared, not names.
+/// Returns a placeholder name. It is never checked, because keys are compared instead of names.
 pub(crate) fn no_name() -> ServerName<'static> {
     ServerName::try_from("unrack").expect("a name")
 }
 
-/// Verifier that accepts the keys of a folder's list, if the peer proves to have the one that it shows.
+/// Verifier that accepts a peer if the peer's key is in the folder's list and the peer proves to own the key.
 #[derive(Debug)]
 struct Pinned {
     provider: Arc<CryptoProvider>,
     folder: PathBuf,
 }
 
-/// Key that is not on the list.
+/// Error for a key that is not in the list.
 #[derive(Debug)]
 pub(crate) struct NotTrusted(pub Fingerprint);
 
@@ -96,7 +96,8 @@ impl Pinned {
     }
 }
 
-/// The methods that [`ServerCertVerifier`] and [`ClientCertVerifier`] have in common: each trait wants them for itself.
+/// Methods that [`ServerCertVerifier`] and [`ClientCertVerifier`] have in common. A macro, because each trait must implement them
+/// separately.
 macro_rules! checks_of_raw_keys {
     () => {
         fn verify_tls12_signature(

@@ -1,7 +1,7 @@
 //! TCP connection, encrypted or plain.
 //!
-//! Reading never waits for writing, nor the other way round. With a nonblocking socket, both go as far as they
-//! can. With a blocking one, the caller's timeouts apply.
+//! Reads never wait for writes, and writes never wait for reads. On a nonblocking socket, each proceeds as far as possible without
+//! blocking. On a blocking socket, the caller's timeouts apply.
 
 use crate::tls::{NotTrusted, no_name};
 use crate::{Error, Fingerprint, Keys};
@@ -11,7 +11,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A TCP connection, encrypted or plain. Other threads may hold its socket too, to shut it down.
+/// A TCP connection, encrypted or plain. Other threads may share its socket, to shut it down.
 pub struct Wire {
     socket: Arc<TcpStream>,
     secret: Option<Box<Secret>>,
@@ -20,11 +20,11 @@ pub struct Wire {
 /// State of an encrypted connection.
 struct Secret {
     tls: Connection,
-    /// Bytes received and not decrypted yet. Without this buffer, rustls reads 4 KiB at a time.
+    /// Received bytes that are not decrypted yet. Without this buffer, rustls would read only 4 KiB at a time.
     incoming: BufReader<Socket>,
     keys: Arc<Keys>,
     peer: Option<Fingerprint>,
-    /// Decrypted bytes that are not read yet.
+    /// Number of decrypted bytes that the caller has not read yet.
     unread: usize,
 }
 
@@ -36,9 +36,9 @@ impl Read for Socket {
     }
 }
 
-/// Bytes that are read from a socket at once.
+/// Most bytes that are read from a socket at once.
 const INCOMING: usize = 64 << 10;
-/// Time in which a refused peer can read the reason.
+/// Longest time for which a refused peer may read the reason.
 const FAREWELL: Duration = Duration::from_millis(500);
 /// First byte that every TLS client sends.
 const HANDSHAKE: u8 = 0x16;
@@ -49,12 +49,12 @@ impl Wire {
         Wire { socket, secret: None }
     }
 
-    /// Starts the client's side. With keys, proves the own key and checks the server's, until `deadline`. The
-    /// socket has to be blocking, with a timeout after which the clock is checked.
+    /// Establishes a connection as the client. With keys, this proves the client's own key and checks the server's key, until `deadline`.
+    /// The socket must be blocking, with a timeout after which the deadline is checked.
     ///
     /// # Errors
-    /// If the server's key is not trusted, the server does not speak TLS, the connection breaks, or the deadline
-    /// passes. If the server does not trust the own key, the first [`Wire::read`] reports it.
+    /// If the server's key is not trusted, the server does not speak TLS, the connection breaks, or the deadline passes. If the server does
+    /// not trust the client's key, only the first [`Wire::read`] reports it.
     pub fn connect(
         socket: Arc<TcpStream>,
         keys: Option<&Arc<Keys>>,
@@ -65,7 +65,7 @@ impl Wire {
         Wire::begin(socket, tls.into(), keys, deadline)
     }
 
-    /// Starts the server's side.
+    /// Establishes a connection as the server.
     ///
     /// # Errors
     /// Like [`Wire::connect`].
@@ -101,22 +101,22 @@ impl Wire {
         &self.socket
     }
 
-    /// Returns the key that the peer has proved to have.
+    /// Returns the key that the peer has proved to own; `None` without encryption.
     pub fn peer(&self) -> Option<Fingerprint> {
         self.secret.as_ref().and_then(|secret| secret.peer)
     }
 
-    /// True if the connection is encrypted.
+    /// Returns whether the connection is encrypted.
     pub fn is_encrypted(&self) -> bool {
         self.secret.is_some()
     }
 
-    /// True if received bytes are buffered, so that reading has work though the socket has nothing.
+    /// Returns whether received bytes are buffered, so that a read can return data even if the socket has none.
     pub fn has_unread(&self) -> bool {
         self.secret.as_ref().is_some_and(|secret| secret.unread > 0 || !secret.incoming.buffer().is_empty())
     }
 
-    /// True if written bytes wait for room in the socket. [`Wire::flush`] sends them.
+    /// Returns whether written bytes wait for room in the socket. [`Wire::flush`] sends them.
     pub fn has_unsent(&self) -> bool {
         self.secret.as_ref().is_some_and(|secret| secret.tls.wants_write())
     }
@@ -137,7 +137,7 @@ impl Write for Wire {
         self.write_vectored(&[IoSlice::new(bytes)])
     }
 
-    /// Takes bytes, which are sent now or later; see [`Wire::has_unsent`].
+    /// Accepts bytes, which are sent now or later; see [`Wire::has_unsent`].
     fn write_vectored(&mut self, parts: &[IoSlice]) -> io::Result<usize> {
         match &mut self.secret {
             None => (&*self.socket).write_vectored(parts),
@@ -162,14 +162,14 @@ impl Secret {
                 Err(error) if !is_early(&error) => return Err(error),
                 Err(_) => {}
             }
-            // The deadline also holds for a peer that sends a byte now and then.
+            // The deadline must also end the handshake with a peer that sends single bytes slowly.
             if Instant::now() >= deadline {
                 return Err(ErrorKind::TimedOut.into());
             }
         }
     }
 
-    /// Sends and reads a part of the handshake. Returns whether the handshake is over.
+    /// Sends and receives a part of the handshake. Returns whether the handshake is complete.
     fn step(&mut self, socket: &TcpStream) -> io::Result<bool> {
         self.flush(socket)?;
         if self.tls.is_handshaking() {
@@ -178,16 +178,16 @@ impl Secret {
         Ok(!self.tls.is_handshaking() && !self.tls.wants_write())
     }
 
-    /// Reads some bytes, and decrypts what is complete.
+    /// Receives some bytes, and decrypts the complete TLS records.
     fn receive(&mut self, socket: &TcpStream) -> io::Result<()> {
         if self.tls.read_tls(&mut self.incoming)? == 0 {
-            // The peer ended without a goodbye: the connection was cut, or its process is gone.
+            // The peer ended without a TLS closure alert, because the connection broke or the process of the peer is gone.
             return Err(ErrorKind::UnexpectedEof.into());
         }
         match self.tls.process_new_packets() {
             Ok(state) => self.unread = state.plaintext_bytes_to_read(),
             Err(error) => {
-                // The peer gets the reason if it still reads.
+                // Sends the reason, in case the peer still reads.
                 let _ = self.flush(socket);
                 return Err(io::Error::new(ErrorKind::InvalidData, error));
             }
@@ -213,7 +213,7 @@ impl Secret {
     }
 
     fn write(&mut self, socket: &TcpStream, parts: &[IoSlice]) -> io::Result<usize> {
-        // Room is made first; bytes that still do not fit are not taken.
+        // First makes room in the send buffer. Bytes that do not fit even then are not accepted.
         match self.flush(socket) {
             Err(error) if !is_early(&error) => return Err(error),
             _ => {}
@@ -222,7 +222,7 @@ impl Secret {
         if count == 0 && parts.iter().any(|part| !part.is_empty()) {
             return Err(ErrorKind::WouldBlock.into());
         }
-        // The taken bytes are sent now or later, and an error shows then.
+        // An error is ignored here, because the accepted bytes may also be sent later, and the error is reported then.
         let _ = self.flush(socket);
         Ok(count)
     }
@@ -239,13 +239,14 @@ impl Secret {
         Ok(())
     }
 
-    /// Turns an error of TLS into one that tells the owner of the keys what to do.
+    /// Converts a TLS error into an error whose text advises the owner of the keys.
     fn explain(&self, error: io::Error) -> Error {
         use rustls::Error as Tls;
         let folder = self.keys.folder().to_path_buf();
         match error.get_ref().and_then(|inner| inner.downcast_ref::<Tls>()) {
             Some(Tls::InvalidCertificate(CertificateError::Other(other))) => match other.0.downcast_ref() {
-                // A list that cannot be used trusts nobody: then that is to be mended.
+                // A list that cannot be read also makes every key untrusted. In that case the error of the list is returned, because the
+                // list must be repaired.
                 Some(NotTrusted(theirs)) => crate::folder::trusted(&folder)
                     .err()
                     .unwrap_or(Error::Untrusted { theirs: *theirs, folder }),
@@ -254,7 +255,7 @@ impl Secret {
             Some(Tls::AlertReceived(AlertDescription::CertificateUnknown)) => {
                 Error::Refused { ours: self.keys.fingerprint() }
             }
-            // It has spoken TLS before.
+            // The peer has spoken TLS before, so the bytes were changed on the way.
             Some(other) if self.tls.protocol_version().is_some() => Error::Changed(other.to_string()),
             Some(other) => Error::NotTls(other.to_string()),
             None if error.kind() == ErrorKind::UnexpectedEof => {
@@ -265,19 +266,19 @@ impl Secret {
     }
 }
 
-/// True for a timeout of the socket or a signal, which are no failures.
+/// Returns whether an error is a timeout of the socket or an interruption by a signal, which are not failures.
 fn is_early(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// Makes the kernel detect, within `silence`, a peer whose machine or link is gone: by probes while nothing is
-/// sent, and by missing acknowledgements otherwise.
+/// Makes the kernel detect within `silence` that the machine or the link of a peer is gone: by keep-alive probes while no data are sent,
+/// and by missing acknowledgements otherwise.
 ///
 /// # Errors
 /// Like setsockopt(2).
 pub fn keep_alive(socket: &TcpStream, silence: Duration) -> io::Result<()> {
     use rustix::net::sockopt;
-    // Whole seconds; three probes follow after the first quarter.
+    // The options have a resolution of whole seconds. After the first quarter of the time, three probes follow.
     let quarter = Duration::from_secs((silence.as_secs() / 4).max(1));
     sockopt::set_socket_keepalive(socket, true)?;
     sockopt::set_tcp_keepidle(socket, quarter)?;
@@ -286,8 +287,8 @@ pub fn keep_alive(socket: &TcpStream, silence: Duration) -> io::Result<()> {
     Ok(sockopt::set_tcp_user_timeout(socket, silence.as_millis().min(u32::MAX.into()) as u32)?)
 }
 
-/// Closes the sending side, and waits a moment for the peer to read the reason. A socket that is closed with
-/// unread input would discard what was sent.
+/// Shuts down the send direction, and waits a moment so that the peer can read the reason. The wait is necessary because closing a socket
+/// with unread input would discard the data that were sent.
 pub fn part(socket: &TcpStream) {
     let _ = socket.shutdown(Shutdown::Write);
     let _ = socket.set_read_timeout(Some(FAREWELL));
@@ -297,10 +298,10 @@ pub fn part(socket: &TcpStream) {
     while Instant::now() < deadline && matches!(socket.read(&mut bytes), Ok(1..)) {}
 }
 
-/// True if the first byte that a client sends is not TLS. Waits for that byte until the socket's timeout.
+/// Returns whether the first byte that a client sends is not TLS. Waits for that byte until the socket's timeout.
 ///
 /// # Errors
-/// If the client sends nothing.
+/// If the client sends no byte.
 pub fn speaks_plainly(socket: &TcpStream) -> io::Result<bool> {
     let mut first = [0];
     match socket.peek(&mut first)? {
@@ -338,7 +339,7 @@ mod tests {
         (Arc::new(near), Arc::new(far))
     }
 
-    /// Connects two sockets, and returns each end's result.
+    /// Connects two sockets to each other, and returns the result of each end.
     fn meet(client: &Arc<Keys>, server: &Arc<Keys>) -> (Result<Wire, Error>, Result<Wire, Error>) {
         let (near, far) = sockets();
         let deadline = Instant::now() + PATIENCE;
@@ -392,7 +393,7 @@ mod tests {
         assert!(said.contains(&client.fingerprint().to_string()), "{said}");
         let said = near.and_then(|mut near| Ok(near.read(&mut [0; 10]).map(drop)?)).unwrap_err().to_string();
         assert!(said.contains(&format!("unrack keys trust {}` there", client.fingerprint())), "{said}");
-        // A trusted key that is removed is refused from the next connection on, without a restart.
+        // A key that is removed from the list is rejected from the next connection on, without a restart.
         trust(&server, &client);
         assert!(meet(&client, &server).1.is_ok());
         folder::distrust(server.folder(), client.fingerprint()).unwrap();
@@ -420,12 +421,12 @@ mod tests {
         trust(&server, &client);
         let (near, far) = meet(&client, &server);
         let (mut near, mut far) = (near.unwrap(), far.unwrap());
-        // What looks like a record, and is none that this connection's keys have made.
+        // Bytes that look like a TLS record, but were not made with the keys of this connection.
         let record = [&[23, 3, 3, 0, 32][..], &[7; 32]].concat();
         (&**near.socket()).write_all(&record).unwrap();
         let said = far.read(&mut [0; 10]).unwrap_err().to_string();
         assert!(said.contains("changed on the way"), "{said}");
-        // The other end hears of it from this one.
+        // This end sends an alert, from which the other end learns of the error.
         let said = near.read(&mut [0; 10]).unwrap_err().to_string();
         assert!(said.contains("changed on the way"), "{said}");
         gone(&[&client, &server]);
@@ -455,7 +456,7 @@ mod tests {
         gone(&[&server]);
     }
 
-    /// Both ends write more than sockets take before either reads, and neither blocks for ever.
+    /// Both ends write more than the sockets can buffer before either reads, and neither may block forever.
     #[test]
     fn reading_does_not_wait_for_writing() {
         let (client, server) = (keys("both-c"), keys("both-s"));
@@ -477,7 +478,7 @@ mod tests {
                 }
                 let _ = ends[at].flush();
             }
-            // Reading begins late, as if both had first written all that they could.
+            // Reading starts only after many bytes were written, so that both ends write as much as possible first.
             if sent.iter().sum::<usize>() > 8 << 20 {
                 for at in 0..2 {
                     came[at] += ends[at].read(&mut place).unwrap_or_else(blocked);

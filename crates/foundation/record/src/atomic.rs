@@ -1,10 +1,9 @@
-//! Files that are either complete or absent: written aside in the same folder, then renamed.
+//! Files that are either complete or absent: each is written under a temporary name in the same folder, and then renamed.
 //!
-//! A symbolic link stays, and its target is replaced. A path that is not a file (a device, a pipe) is written to
-//! directly.
+//! A symbolic link is kept, and its target is replaced. A path that is not a regular file (a device, a pipe) is written to directly.
 //!
-//! The file being written is locked. A killed process leaves it behind, unlocked, and the next process that writes into
-//! the same folder removes it.
+//! A file is locked while it is written. If the writing process is killed, the file stays behind unlocked, and the next process that writes
+//! into the same folder removes it.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -15,11 +14,11 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::{RecordError, lock};
 
-/// Mode of new files: readable as the process's umask allows, or by the owner only.
+/// Mode of new files: `USUAL` is limited only by the process's umask, `PRIVATE` gives access to the owner only.
 const USUAL: u32 = 0o666;
 const PRIVATE: u32 = 0o600;
 
-/// Replaces `path` by `bytes` in one step: a reader sees the old content or the new, never a part.
+/// Replaces the file `path` by `bytes` atomically: a reader sees either the old or the new content, never a part.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -30,11 +29,11 @@ pub fn atomic_write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<(), RecordEr
     file.commit()
 }
 
-/// File being written, which takes its name on [`AtomicFile::commit`] and vanishes if dropped before.
+/// File that is being written. It gets its name on [`AtomicFile::commit`], and is removed if dropped before.
 #[derive(Debug)]
 pub struct AtomicFile {
     file: File,
-    /// Temporary path and target path, until the file has its name.
+    /// Temporary path and target path; `None` once the file has its final name.
     aside: Option<(PathBuf, PathBuf)>,
     path: PathBuf,
 }
@@ -43,15 +42,15 @@ impl AtomicFile {
     /// Starts to write the file `path`.
     ///
     /// # Errors
-    /// If its folder is absent or not writable.
+    /// If the folder of the file is absent or not writable.
     pub fn create(path: impl AsRef<Path>) -> Result<AtomicFile, RecordError> {
         AtomicFile::with_mode(path.as_ref(), USUAL)
     }
 
-    /// Starts to write a file that only this user can read, whatever was there before.
+    /// Starts to write a file that only this user can read, independently of the mode of an existing file.
     ///
     /// # Errors
-    /// If its folder is absent or not writable.
+    /// If the folder of the file is absent or not writable.
     pub fn create_private(path: impl AsRef<Path>) -> Result<AtomicFile, RecordError> {
         AtomicFile::with_mode(path.as_ref(), PRIVATE)
     }
@@ -73,23 +72,23 @@ impl AtomicFile {
         }
     }
 
-    /// Returns the name that the file will have.
+    /// Returns the final name of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Waits until what was written is on the disk. Needed only where a power cut matters.
+    /// Waits until the written data are on the disk. Needed only if the file must survive a power failure.
     ///
     /// # Errors
-    /// If the disk refuses it.
+    /// If the disk reports an error.
     pub fn sync(&self) -> Result<(), RecordError> {
         self.file.sync_all().map_err(RecordError::io("write", &self.path))
     }
 
-    /// Gives the file its name.
+    /// Renames the file to its final name.
     ///
     /// # Errors
-    /// If it cannot be renamed.
+    /// If the file cannot be renamed.
     pub fn commit(mut self) -> Result<(), RecordError> {
         if let Some((aside, target)) = &self.aside {
             std::fs::rename(aside, target).map_err(RecordError::io("write", &self.path))?;
@@ -111,13 +110,13 @@ impl Write for AtomicFile {
 impl Drop for AtomicFile {
     fn drop(&mut self) {
         if let Some((aside, _)) = &self.aside {
-            // An error cannot be reported here: at worst the file stays until the next sweep.
+            // An error cannot be reported here; at worst the file stays until the next sweep.
             let _ = std::fs::remove_file(aside);
         }
     }
 }
 
-/// Returns a name beside `path` that no other writer uses, in this process or another.
+/// Returns a name in the folder of `path` that no other writer uses, in this process or another.
 fn aside_of(path: &Path) -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -127,7 +126,7 @@ fn aside_of(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Returns whether a name has the form that [`aside_of`] gives.
+/// Returns whether a name has the form of the names that [`aside_of`] returns.
 fn is_aside(name: &str) -> bool {
     let of_writer = |writer: &str| {
         let (process, number) = writer.split_once('-')?;
@@ -137,7 +136,7 @@ fn is_aside(name: &str) -> bool {
     writer.and_then(|(_, writer)| of_writer(writer)).unwrap_or(false)
 }
 
-/// Removes files that killed processes were writing in this folder, the first time that this process writes there.
+/// Removes partial files that killed processes left in this folder, once for each folder to which this process writes.
 fn sweep_once(folder: &Path) {
     static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     if SWEPT.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.into()) {
@@ -150,7 +149,7 @@ fn sweep(folder: &Path) {
     let Ok(entries) = std::fs::read_dir(here) else { return };
     for entry in entries.flatten().filter(|entry| is_aside(&entry.file_name().to_string_lossy())) {
         if let Some(_claim) = lock::claim_abandoned(&entry.path()) {
-            // The next sweep finds files that stay.
+            // If this fails, the next sweep finds the file again.
             let _ = std::fs::remove_file(entry.path());
         }
     }
@@ -227,7 +226,7 @@ mod tests {
         let folder = Folder::new("atomic-sweep");
         let alive = AtomicFile::create(folder.join("a.json")).unwrap();
         let dead = aside_of(&folder.join("a.json"));
-        // A file of the user's, and some whose names only end as those of unfinished files.
+        // A file of the user, and files whose names resemble those of unfinished files only at the end.
         let others = [folder.join("b.part"), folder.join(".c.json.x-0.part"), folder.join(".d.part")];
         [&dead, &others[0], &others[1], &others[2]]
             .into_iter()

@@ -4,61 +4,61 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Disturbance, Machine, Warning};
 
-/// Whole result. Times are in seconds, nanoseconds or microseconds, as the end of the field's name says.
+/// The whole result. The end of a field's name gives the unit of a time: seconds, nanoseconds or microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     pub version: String,
     pub command: Vec<String>,
     pub seed: u64,
-    /// Local share as given: `25%` or `64MiB`.
+    /// Share of local memory as given: `25%` or `64MiB`.
     pub local: String,
     pub local_bytes: u64,
-    /// Peak anonymous memory of the program's processes together, in a native run.
+    /// Peak anonymous memory of all processes of the program together, in a native run.
     pub footprint_bytes: u64,
-    /// Native runs without disturbance, or all if the result is rough; `None` if they are too few.
+    /// Native runs without disturbance, or all native runs if the result is rough; `None` if there are too few.
     pub native: Option<Runs>,
     pub injection: Injection,
-    /// Captured run; `None` if there was no time for it.
+    /// The captured run; `None` if there was no time for one.
     pub capture: Option<Capture>,
     pub fabrics: Vec<FabricResult>,
     pub requirements: Vec<Requirement>,
-    /// Other work of the machine, and the runs that were therefore repeated.
+    /// Other work on the machine, and the runs that were repeated because of it.
     pub disturbance: Disturbance,
-    /// Reason why numbers that depend on this machine are rough: other work disturbed the runs, which are used all the same.
+    /// Reason why the numbers that depend on this machine are rough: other work disturbed the runs, but they are used nevertheless.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rough: Option<Warning>,
-    /// Points that the reader should check before trusting the result.
+    /// Warnings that the reader should check before trusting the result.
     pub warnings: Vec<Warning>,
     /// Build and machine; absent in results of earlier versions.
     pub machine: Option<Machine>,
 }
 
-/// Wall times of repeated runs without disturbance.
+/// Wall-clock times of repeated runs without disturbance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Runs {
     pub seconds: Vec<f64>,
     pub median_s: f64,
 }
 
-/// Runs at several injected latencies, and the straight line through them.
+/// Runs at several injected latencies, and the straight line fitted to them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Injection {
     /// Delays with at least one undisturbed run.
     pub points: Vec<InjectionPoint>,
     /// Line through the points; `None` if too few runs were undisturbed.
     pub fit: Option<Fit>,
-    /// Reason why nothing is concluded from the runs, if nothing is.
+    /// Reason why no conclusion is drawn from the runs, if none is.
     pub withheld: Option<Warning>,
-    /// The pager's own cost per fetch: no smaller delay can be injected. `None` if its measurement was disturbed.
+    /// The pager's own cost per fetch. No smaller delay can be injected. `None` if the measurement of the cost was disturbed.
     pub floor_ns: Option<f64>,
     pub bandwidth_bps: u64,
-    /// Time that the bits of a page alone take at that rate, over no distance: no fetch is faster.
+    /// Transmission time of a page at that rate, in microseconds. No fetch is faster, even over zero distance.
     pub page_us: f64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InjectionPoint {
-    /// Whole delay of one fetch alone: latency plus transmission of the page.
+    /// Total delay of a single fetch: latency plus transmission of the page.
     pub delay_ns: f64,
     pub runs: Runs,
     pub fetches: u64,
@@ -69,20 +69,20 @@ pub struct InjectionPoint {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fit {
     pub intercept_s: f64,
-    /// Fetches on the critical path.
+    /// Number of fetches on the critical path.
     pub waits: f64,
     pub waits_ci95: [f64; 2],
-    /// Waits in each second of native run time: slowdown = 1 + `waits_per_s` x delay in seconds.
+    /// Waits per second of native run time: slowdown = 1 + `waits_per_s` x delay in seconds.
     pub waits_per_s: f64,
-    /// Interval of `waits_per_s` that also includes the scatter of the native runs.
+    /// Interval of `waits_per_s`, which also includes the scatter of the native runs.
     pub waits_per_s_ci95: [f64; 2],
-    /// Part of the variance of run times that the line explains, 0 to 1.
+    /// Fraction of the variance of run times that the line explains, 0 to 1.
     pub r2: f64,
-    /// Largest distance of a point from the line, over the line's value there.
+    /// Largest distance of a point from the line, divided by the line's value there.
     pub worst_residual: f64,
 }
 
-/// Captured run.
+/// Counts and times of the captured run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Capture {
     pub fetches: u64,
@@ -91,22 +91,22 @@ pub struct Capture {
     pub run_s: f64,
 }
 
-/// Row of the table. Numbers that would rest on disturbed or too uncertain runs are `None`: see `withheld`.
+/// Row of the table of fabrics. Numbers that would depend on disturbed or too uncertain runs are `None`: see `withheld`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FabricResult {
     pub fabric: String,
-    /// Completion time of fetches over their ideal; the ideal is what no fabric can beat, the same for all.
+    /// Completion time of fetches divided by their ideal time. No fabric can be faster than the ideal, which is the same for all fabrics.
     pub completion_over_ideal: Option<DistributionSummary>,
-    /// Microseconds from a fetch's submission to its completion.
+    /// Microseconds from the submission of a fetch to its completion.
     pub fetch_us: Option<DistributionSummary>,
-    /// Run time over native run time, by the fit of the injected runs: 1.0 is no loss.
+    /// Run time divided by native run time, computed from the fit of the injected runs; 1.0 means no loss.
     pub slowdown: Option<f64>,
     pub slowdown_ci95: Option<[f64; 2]>,
-    /// Run time over native run time, by closed-loop replay of the captured trace: an independent method.
+    /// Run time divided by native run time, by closed-loop replay of the captured trace, which is an independent method.
     pub slowdown_replay: Option<f64>,
     /// Reason why numbers above are missing.
     pub withheld: Option<Warning>,
-    /// Simulation's `summary.json`, unchanged; null if it was not run.
+    /// The simulation's `summary.json`, unchanged; null if no simulation was run.
     pub simulation: serde_json::Value,
 }
 
@@ -122,24 +122,24 @@ pub struct DistributionSummary {
     pub count: u64,
 }
 
-/// Requirement: "For 5 % slowdown you need at most x us per fetch, or at least y % local."
+/// Requirement of the form: "For 5 % slowdown you need at most x us per fetch, or at least y % local."
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Requirement {
-    /// Allowed loss: 0.05 is 5 %.
+    /// Allowed loss: 0.05 means 5 %.
     pub loss: f64,
-    /// Largest time per fetch that keeps it, in microseconds.
+    /// Longest time per fetch that keeps the loss, in microseconds.
     pub max_fetch_us: Stated,
-    /// Smallest local share that keeps it at `at_fetch_us`, 0 to 1; `None` if the share asked for does.
+    /// Smallest local share that keeps the loss at `at_fetch_us`, 0 to 1; `None` if the requested share keeps it.
     pub min_local: Option<Stated>,
     pub at_fetch_us: Option<f64>,
-    /// True if a link of the rate asked for can bring a page within `max_fetch_us`: its bits alone, over no distance,
-    /// take no longer. `None` if that cannot be told.
+    /// True if a link of the requested rate can transmit a page within `max_fetch_us`, over zero distance. `None` if that cannot be
+    /// decided.
     pub feasible: Option<bool>,
-    /// Smallest rate at which it would be feasible, if it is not. `None` beyond any known link.
+    /// Smallest rate at which the requirement would be feasible, if it is not. `None` if no known link is fast enough.
     pub feasible_rate_bps: Option<u64>,
 }
 
-/// Number with its 95 % interval, or the reason why none is given.
+/// A number with its 95 % interval, or the reason why the number is withheld.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "StatedFields", into = "StatedFields")]
 pub enum Stated {
@@ -147,7 +147,7 @@ pub enum Stated {
     Withheld { withheld: Warning },
 }
 
-/// Fields of a [`Stated`] in JSON: the first three, or the last.
+/// JSON fields of a [`Stated`]: either the first three, or the last.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct StatedFields {
@@ -188,12 +188,12 @@ impl From<Stated> for StatedFields {
 }
 
 impl Stated {
-    /// Withholds a number, with the reason.
+    /// Makes a withheld number, with the reason.
     pub fn withheld(why: Warning) -> Stated {
         Stated::Withheld { withheld: why }
     }
 
-    /// Returns the number with its interval, if it is given.
+    /// Returns the number with its interval, if it is not withheld.
     pub fn known(&self) -> Option<&Interval> {
         match self {
             Stated::Known(interval) => Some(interval),
@@ -201,7 +201,7 @@ impl Stated {
         }
     }
 
-    /// Returns the reason, if no number is given.
+    /// Returns the reason, if the number is withheld.
     pub fn reason(&self) -> Option<&Warning> {
         match self {
             Stated::Known(_) => None,
@@ -210,8 +210,7 @@ impl Stated {
     }
 }
 
-/// Estimate with its 95 % interval. Without `value` and `high`, only `low` is known: the quantity may be at least that
-/// large.
+/// Estimate with its 95 % interval. Without `value` and `high`, only the lower bound `low` is known.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     pub value: Option<f64>,

@@ -1,4 +1,4 @@
-//! Table `completions.parquet`: the times that pages would have waited on a fabric, for injection.
+//! Table `completions.parquet`: the times for which page transfers would have waited on a fabric. Runs inject these times.
 
 use std::path::Path;
 
@@ -9,31 +9,32 @@ use crate::table::{self, TableKind, table};
 pub use crate::trace::Kind;
 
 table! {
-    /// Completed transfer.
+    /// One completed transfer.
     pub struct Row {
         pub kind: Kind,
         pub bytes: u64,
         /// Time from submission to completion.
         pub completion_ps: u64,
-        /// Least time of the same transfer on any fabric: its bits at the rate of one link, and the distance.
+        /// Shortest possible time of the same transfer on any fabric: the transmission of its bits at the rate of one link, plus the
+        /// propagation.
         pub ideal_ps: u64,
     }
 }
 
-/// Simulated network.
+/// The simulated network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
     pub fabric: String,
-    /// Rate of a node's link.
+    /// Rate of the link of a node.
     pub link_rate_bps: u64,
 }
 
 pub type Writer = table::Writer<Row>;
 
-/// Reads the table of a file.
+/// Reads a file with this table.
 ///
 /// # Errors
-/// If the file is not such a table.
+/// If the file does not contain this table.
 pub fn read(path: impl AsRef<Path>) -> Result<(Meta, Vec<Row>), RecordError> {
     table::read(path)
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::Purpose;
 use unrack_input::{InputError, WIDTH, clipped_to};
 
-/// Reason why a record could not be written or read back. Every message names the file.
+/// Reason why a record could not be written or read. Every message names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     #[error("cannot {action} {}: {why}", .path.display())]

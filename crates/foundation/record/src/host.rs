@@ -1,4 +1,4 @@
-//! Machine that made a run.
+//! Description of the machine on which a run was made.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,8 @@
-//! Finished points of grids of scenarios, kept in files, so that none is simulated twice.
+//! Finished points of grids of scenarios, kept in files, so that no point is simulated twice.
 //!
-//! Sweeps and studies share the rule for when two points are the same: same scenario (with the files that it names),
-//! same options beside it, same sources of the program. A point of another build is simulated again and its file
-//! replaced, so that a folder never grows with builds and never returns results of another program.
+//! Sweeps and studies use the same rule to decide whether two points are equal: same scenario (including the files that it names), same
+//! additional options, same sources of the program. If another build simulated a point, the point is simulated again and its file is
+//! replaced. Therefore a folder does not grow with the number of builds, and never returns the results of another build.
 
 use std::path::{Path, PathBuf};
 
@@ -12,19 +12,19 @@ use unrack_basis::fnv_1a;
 
 use crate::{Build, RecordError, read_json, write_json};
 
-/// Folder of finished points, for one build.
+/// Folder of finished points, used by one build.
 #[derive(Debug)]
 pub struct KeptPoints {
     folder: PathBuf,
     sources: String,
 }
 
-/// Complete set of what the result of a point depends on.
+/// Everything on which the result of a point depends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Key {
-    /// Hash of the scenario in full, and of the contents of files that it names.
+    /// Hash of the complete scenario and of the contents of the files that it names.
     scenario: String,
-    /// Options beside the scenario, as the caller writes them.
+    /// Options in addition to the scenario, as the caller formats them.
     asked: String,
     /// Hash of the build's sources: [`Build::sources`].
     sources: String,
@@ -40,24 +40,24 @@ impl KeptPoints {
     /// Opens a folder, which is created if absent.
     ///
     /// # Errors
-    /// If it cannot be created.
+    /// If the folder cannot be created.
     pub fn open(folder: impl AsRef<Path>, build: &Build) -> Result<KeptPoints, RecordError> {
         let folder = folder.as_ref();
         std::fs::create_dir_all(folder).map_err(RecordError::io("create", folder))?;
         Ok(KeptPoints { folder: folder.into(), sources: build.sources.clone() })
     }
 
-    /// Returns the result of a point, if this build has simulated it; a file that cannot be read counts as none.
+    /// Returns the result of a point, if this build has simulated it. A file that cannot be read counts as absent.
     pub fn read<T: DeserializeOwned>(&self, scenario: &str, asked: &str) -> Option<T> {
         let key = self.key(scenario, asked);
         let kept: Kept<T> = read_json(self.path(&key)).ok()?;
         (kept.key == key).then_some(kept.result)
     }
 
-    /// Keeps the result of a point in place of any older one.
+    /// Stores the result of a point, and replaces any older one.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the file cannot be written.
     pub fn write(&self, scenario: &str, asked: &str, result: &impl Serialize) -> Result<(), RecordError> {
         let key = self.key(scenario, asked);
         write_json(self.path(&key), &Kept { key, result })
@@ -67,7 +67,7 @@ impl KeptPoints {
         Key { scenario: scenario.into(), asked: asked.into(), sources: self.sources.clone() }
     }
 
-    /// Returns the file of a point, the same for all builds.
+    /// Returns the file of a point, which is the same for all builds.
     fn path(&self, key: &Key) -> PathBuf {
         self.folder.join(format!("{}-{:016x}.json", key.scenario, fnv_1a(key.asked.as_bytes())))
     }
@@ -116,7 +116,7 @@ mod tests {
             points in prop::collection::btree_map(("[0-9a-f]{4}", "[a-z=]{0,6}", "[ab]"), prop::num::f64::NORMAL, 1..12)
         ) {
             let folder = Folder::new("kept-keys");
-            // One build after the other: the points of the later one stay.
+            // Two builds write one after the other; the points of the later build must remain.
             let open = |sources: &str| KeptPoints::open(&*folder, &build(sources)).unwrap();
             for sources in ["a", "b"] {
                 for ((scenario, asked, of), value) in &points {

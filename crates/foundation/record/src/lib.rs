@@ -3,21 +3,21 @@
 //! | to | use |
 //! |---|---|
 //! | make or open the folder of a run | [`RunFolder`] |
-//! | describe what was run, where and when | [`Started`], [`Manifest`], [`Build`], [`Machine`], [`HostRow`] |
-//! | hold the result of a comparison, of loads and stores, of a map, of a sweep | [`Comparison`], [`LinesSummary`], [`SlowdownMap`], [`Sweep`] |
+//! | describe a run: its build, machine and time | [`Started`], [`Manifest`], [`Build`], [`Machine`], [`HostRow`] |
+//! | represent the result of a comparison, of loads and stores, of a map, of a sweep | [`Comparison`], [`LinesSummary`], [`SlowdownMap`], [`Sweep`] |
 //! | describe other work that slowed a run down | [`Disturbance`] |
 //! | keep finished points of a grid | [`KeptPoints`] |
 //! | write and read tables | [`trace`], [`completions`], [`line_heat`], [`messages`], [`ports`] |
-//! | pass tables to other libraries, as Arrow holds them | [`to_batches`], [`read_batches`] |
+//! | pass tables to other libraries in Arrow's representation | [`to_batches`], [`read_batches`] |
 //! | write packet captures | [`pcapng`] |
 //! | write waveforms | [`waves`] |
 //! | split page numbers | [`page_space`] |
-//! | replace any other file in one step | [`atomic_write`], [`AtomicFile`] |
+//! | replace any other file atomically | [`atomic_write`], [`AtomicFile`] |
 //! | keep files for as long as this process lives | [`temporary`] |
 //!
-//! A file is complete or absent: every file is written aside and renamed. Files are checked when read, and an error
-//! names the file and the column, row, line or key. Tables of other programs are read if they have the columns and the
-//! metadata.
+//! A file is either complete or absent, because every file is written under a temporary name and then renamed. Files are checked when they
+//! are read, and an error names the file and the column, row, line or key. Tables that other programs wrote are accepted if they have the
+//! required columns and metadata.
 #![forbid(unsafe_code)]
 
 pub mod completions;

@@ -1,4 +1,5 @@
-//! Table `heat.parquet`: accesses of a program that memory served, and lines that it wrote there, by address and time.
+//! Table `heat.parquet`: the accesses of a program that memory served, and the lines that the program wrote back to memory, by address and
+//! time.
 
 use std::path::Path;
 
@@ -8,26 +9,26 @@ use crate::RecordError;
 use crate::table::{self, TableKind, table};
 
 table! {
-    /// Lines of one range of addresses in one epoch. Rows are sorted by epoch, then by page; what is zero has no row.
+    /// Lines of one address range in one epoch. Rows are sorted by epoch, then by page. Ranges without accesses have no row.
     pub struct Row {
         /// Number of the epoch, from 0.
         pub epoch: u32,
-        /// First byte of the range over its size.
+        /// Address of the first byte of the range, divided by the size of the range.
         pub page: u64,
         /// Loads and stores that memory served.
         pub misses: u64,
-        /// Modified lines that left the caches for memory.
+        /// Modified lines that were written from the caches to memory.
         pub write_backs: u64,
     }
 }
 
-/// Run that was recorded.
+/// The recorded run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
     pub command_line: Vec<String>,
-    /// Path of the program, of those of the run that which asked memory for most lines.
+    /// Path of the recorded program: the one, among the programs of the run, that fetched most lines from memory.
     pub program: String,
-    /// Bytes of a range: those of a page, or more where there are many.
+    /// Bytes of a range: one page, or more if the program has many pages.
     pub page_size: u64,
     /// Instructions of an epoch, over all threads.
     pub epoch_instructions: u64,
@@ -35,10 +36,10 @@ pub struct Meta {
 
 pub type Writer = table::Writer<Row>;
 
-/// Reads the table of a file.
+/// Reads a file with this table.
 ///
 /// # Errors
-/// If the file is not such a table.
+/// If the file does not contain this table.
 pub fn read(path: impl AsRef<Path>) -> Result<(Meta, Vec<Row>), RecordError> {
     table::read(path)
 }

@@ -1,8 +1,8 @@
-//! Locks that tell whether the process that made a file is still alive.
+//! Locks that show whether the process that made a file is still alive.
 //!
-//! A process locks what it makes (`flock(2)`), and the kernel drops the lock when that process ends, however it ends.
-//! So a file whose lock can be taken is abandoned. The file's name would not tell, since any process can give a name,
-//! nor would a process number, since numbers are reused.
+//! A process locks each file that it makes (`flock(2)`), and the kernel drops the lock when the process ends for any reason. Therefore a
+//! file whose lock can be taken is abandoned. The name of the file would not prove this, because any process can choose a name; a process
+//! number would not either, because numbers are reused.
 
 use std::fs::File;
 use std::io;
@@ -12,8 +12,8 @@ use std::path::Path;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 
-/// Creates a file that stays locked as long as it is open. `None` if a sweep took it for abandoned before it was
-/// locked, and has removed it.
+/// Creates a file that stays locked as long as it is open. Returns `None` if a sweep took the file for abandoned before it was locked, and
+/// has removed it.
 ///
 /// # Errors
 /// If the file cannot be created.
@@ -22,12 +22,12 @@ pub(crate) fn create(path: &Path, mode: u32) -> io::Result<Option<File>> {
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok((file.metadata()?.nlink() > 0).then_some(file)),
         Err(Errno::WOULDBLOCK) => Ok(None),
-        // This file system has no locks, so that a sweep cannot take one either.
+        // This file system has no locks, so a sweep cannot take a lock either.
         Err(_) => Ok(Some(file)),
     }
 }
 
-/// Takes the lock of a file of this user whose maker has ended. `None` if its maker is alive, or it is no such file.
+/// Takes the lock of a file of this user whose maker has ended. Returns `None` if the maker is alive, or if the path is not such a file.
 pub(crate) fn claim_abandoned(path: &Path) -> Option<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
@@ -36,12 +36,12 @@ pub(crate) fn claim_abandoned(path: &Path) -> Option<File> {
         return None;
     }
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
-    // The maker may have renamed it meanwhile.
+    // The maker may have renamed the file meanwhile.
     let there = path.symlink_metadata().ok()?;
     ((there.dev(), there.ino()) == (opened.dev(), opened.ino())).then_some(file)
 }
 
-/// Returns whether this user made the file: root, too, leaves files of others alone.
+/// Returns whether this user made the file. Therefore even root leaves files of other users alone.
 pub(crate) fn is_own(meta: &std::fs::Metadata) -> bool {
     meta.uid() == rustix::process::geteuid().as_raw()
 }

@@ -1,4 +1,4 @@
-//! Manifest of a run, `manifest.json`: what was run, where and when, so that a result can be reproduced.
+//! Manifest of a run, `manifest.json`: the program, the machine, the time and the settings of the run, so that a result can be reproduced.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -15,14 +15,14 @@ pub struct Manifest {
     pub scenario: Option<String>,
     pub seed: u64,
     pub host: HostRow,
-    /// Start of the run, UTC, as in RFC 3339.
+    /// Start of the run, UTC, formatted as in RFC 3339.
     pub started: String,
     pub wall_s: f64,
-    /// Other settings of the run, as its command gives them.
+    /// Other settings of the run, in the form that its command chooses.
     pub settings: serde_json::Value,
 }
 
-/// Running command: what its manifest needs from its start.
+/// A command in progress: the data that its manifest needs from its start.
 #[derive(Debug)]
 pub struct Started {
     build: Build,
@@ -36,7 +36,7 @@ impl Started {
         Started { build, at: SystemTime::now(), clock: Instant::now() }
     }
 
-    /// Returns the manifest of this run, ending now, with the command line of this process.
+    /// Returns the manifest of this run. The run counts as ending now, and the command line is that of this process.
     pub fn manifest(&self, seed: u64, scenario: Option<String>, settings: serde_json::Value) -> Manifest {
         Manifest {
             build: self.build.clone(),
@@ -50,7 +50,7 @@ impl Started {
         }
     }
 
-    /// Returns the part of this run's JSON in which repeated runs may differ.
+    /// Returns the `machine` part of this run's JSON, in which repeated runs may differ.
     pub fn machine(&self) -> Machine {
         Machine {
             build: self.build.clone(),
@@ -71,8 +71,8 @@ fn rfc3339(since_1970: Duration) -> String {
 
 /// Returns year, month and day of a day counted from 1970-01-01.
 ///
-/// Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms": years begin on 1 March, so that
-/// the leap day is the last; an era is 400 years.
+/// Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms": years begin on 1 March, so that the leap day is the last day of the year;
+/// an era is 400 years.
 fn civil_from_days(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);

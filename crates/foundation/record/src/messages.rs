@@ -8,7 +8,7 @@ use crate::RecordError;
 use crate::table::{self, TableKind, kind, table};
 
 table! {
-    /// Message of a simulation.
+    /// One message of a simulation.
     pub struct Row {
         pub id: u64,
         pub src: u32,
@@ -16,18 +16,19 @@ table! {
         pub kind: Kind,
         pub bytes: u64,
         pub submitted_ps: u64,
-        /// Time of completion; `None` if it did not finish.
+        /// Time of completion; `None` if the message did not finish.
         pub completed_ps: Option<u64>,
-        /// Time from submission to completion, alone on the same fabric.
+        /// Time from submission to completion of the same message alone on the same fabric.
         pub unloaded_ps: u64,
-        /// Least time of the same message on any fabric: its bits at the rate of one link, and the distance.
+        /// Shortest possible time of the same message on any fabric: the transmission of its bits at the rate of one link, plus the
+        /// propagation.
         pub ideal_ps: u64,
-        /// Time taken over `unloaded_ps`; NaN if it did not finish.
+        /// Completion time divided by `unloaded_ps`; NaN if the message did not finish.
         pub slowdown: f64,
         pub retransmissions: u32,
-        /// Packets lost on the way.
+        /// Number of packets lost on the way.
         pub drops: u32,
-        /// Packets that lost their payload on the way, and went on as a header.
+        /// Number of packets that lost their payload on the way and were forwarded as headers.
         pub trims: u32,
     }
 }
@@ -37,7 +38,7 @@ kind! {
     pub enum Kind {
         Read = "read",
         Write = "write",
-        /// Atomic read-modify-write, performed at the memory's side.
+        /// Atomic read-modify-write, performed at the memory.
         Rmw = "rmw",
         /// Stream of known size, from source to destination.
         Flow = "flow",
@@ -52,10 +53,10 @@ pub struct Meta {
 
 pub type Writer = table::Writer<Row>;
 
-/// Reads the table of a file.
+/// Reads a file with this table.
 ///
 /// # Errors
-/// If the file is not such a table.
+/// If the file does not contain this table.
 pub fn read(path: impl AsRef<Path>) -> Result<(Meta, Vec<Row>), RecordError> {
     table::read(path)
 }

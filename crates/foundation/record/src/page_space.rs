@@ -1,11 +1,11 @@
-//! Page numbers of a run: one number names a page of one process.
+//! Page numbers of a run. One number identifies a page of one process.
 //!
-//! The process index (0-based, in order of start) is in the top 16 bits, the virtual page number (address / page size)
-//! below. With 4 KiB pages, 48 bits of page number are enough for any 57-bit address.
+//! The top 16 bits contain the process index (0-based, in order of start), the lower bits the virtual page number (address / page size).
+//! With 4 KiB pages, 48 bits of page number suffice for any 57-bit address.
 
 const PROCESS_SHIFT: u32 = 48;
 
-/// Returns the number of `virtual_page` of process number `process`.
+/// Returns the number of page `virtual_page` of process number `process`.
 ///
 /// # Panics
 /// If `virtual_page` needs more than 48 bits, which no address of a Linux process does.
@@ -14,12 +14,12 @@ pub const fn page_number(process: u16, virtual_page: u64) -> u64 {
     ((process as u64) << PROCESS_SHIFT) | virtual_page
 }
 
-/// Returns the process of a page.
+/// Returns the process index of a page number.
 pub const fn process_of(page: u64) -> u16 {
     (page >> PROCESS_SHIFT) as u16
 }
 
-/// Returns the page's number in its process's address space.
+/// Returns the virtual page number in the address space of the page's process.
 pub const fn virtual_page_of(page: u64) -> u64 {
     page & ((1 << PROCESS_SHIFT) - 1)
 }

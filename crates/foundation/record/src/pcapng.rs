@@ -1,14 +1,14 @@
-//! Packet captures: pcapng (draft-ietf-opsawg-pcapng), times in picoseconds.
+//! Packet captures: pcapng (draft-ietf-opsawg-pcapng), with times in picoseconds.
 //!
-//! Blocks are little-endian and consist of whole 32-bit words. The file is written from front to back: an interface is
-//! described before its first packet.
+//! Blocks are little-endian and consist of whole 32-bit words. The file is written sequentially, so an interface is described before its
+//! first packet.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use crate::{AtomicFile, RecordError};
 
-/// Format of the beginning of a packet.
+/// Format of the first header of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 pub enum LinkType {
@@ -17,7 +17,7 @@ pub enum LinkType {
     User0 = 147,
 }
 
-/// Captured packet.
+/// One captured packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Captured<'a> {
     /// Number of the interface, as returned by [`Pcapng::interface`].
@@ -25,13 +25,13 @@ pub struct Captured<'a> {
     pub time_ps: u64,
     /// Captured bytes of the packet.
     pub bytes: &'a [u8],
-    /// Original length in bytes: at least the captured length.
+    /// Original length in bytes, at least the captured length.
     pub length: u32,
-    /// Comment for people. May be empty.
+    /// Comment for human readers; may be empty.
     pub comment: &'a str,
 }
 
-/// Capture being written. The file appears on [`Pcapng::finish`] and not before.
+/// Capture that is being written. The file appears only when [`Pcapng::finish`] is called.
 pub struct Pcapng {
     file: BufWriter<AtomicFile>,
     interfaces: u32,
@@ -61,21 +61,21 @@ impl Pcapng {
         pcapng.word(BYTE_ORDER);
         pcapng.half(1); // version 1.0
         pcapng.half(0);
-        pcapng.block.extend(u64::MAX.to_le_bytes()); // of unknown length
+        pcapng.block.extend(u64::MAX.to_le_bytes()); // section length unknown
         pcapng.option(USER_APPLICATION, format!("unrack {}", env!("CARGO_PKG_VERSION")).as_bytes());
         pcapng.end_options();
         pcapng.end(SECTION_HEADER)?;
         Ok(pcapng)
     }
 
-    /// Describes one direction of a link, of this rate. Returns its number, from 0.
+    /// Describes one direction of a link with this rate. Returns the number of the interface, from 0.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub fn interface(&mut self, name: &str, link: LinkType, rate_bps: u64) -> Result<u32, RecordError> {
         self.half(link as u16);
         self.half(0);
-        self.word(0); // no limit to what is kept of a packet
+        self.word(0); // no limit on the captured length of a packet
         self.option(INTERFACE_NAME, name.as_bytes());
         self.option(INTERFACE_SPEED, &rate_bps.to_le_bytes());
         self.option(TIME_RESOLUTION, &[PICOSECONDS]);
@@ -88,7 +88,7 @@ impl Pcapng {
     /// Adds a packet.
     ///
     /// # Panics
-    /// If the interface was not described.
+    /// If the interface was not described before.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -107,10 +107,10 @@ impl Pcapng {
         self.end(ENHANCED_PACKET)
     }
 
-    /// Gives the file its name.
+    /// Completes the file and gives it its final name.
     ///
     /// # Errors
-    /// If it cannot be written or renamed.
+    /// If the file cannot be written or renamed.
     pub fn finish(self) -> Result<(), RecordError> {
         let path = self.file.get_ref().path().to_path_buf();
         let file = self.file.into_inner().map_err(|why| RecordError::io("write", &path)(why.into_error()))?;

@@ -1,4 +1,4 @@
-//! Table `ports.parquet`: the links of a simulation over time, each direction separately.
+//! Table `ports.parquet`: the links of a simulation over time, with separate rows for each direction.
 
 use std::path::Path;
 
@@ -10,32 +10,33 @@ use crate::table::{self, TableKind, kind, table};
 kind! {
     /// Kind of the sender on a link.
     pub enum Kind {
-        /// Node, towards its switch.
+        /// A node, which sends towards its switch.
         Host = "host",
-        /// Port of a switch.
+        /// A port of a switch.
         Port = "port",
     }
 }
 
 table! {
-    /// Link in one interval. Intervals in which nothing was sent or waited have no row. Rows are sorted by `from_ps`.
+    /// One link in one interval. Intervals in which no packet was sent or waited have no row. Rows are sorted by `from_ps`.
     pub struct Row {
-        /// Start of the interval. The metadata give the length of all intervals.
+        /// Start of the interval. The metadata contain the length, which is the same for all intervals.
         pub from_ps: u64,
         pub kind: Kind,
-        /// Number of the node, or of the port over all switches. On a star, port n is the one towards node n.
+        /// Number of the node, or of the port counted over all switches. In a star topology, port n sends to node n.
         pub number: u32,
         /// Time in which the link carried bits.
         pub busy_ps: u64,
-        /// Busy time over the length of the interval: 0 to 1.
+        /// Busy time divided by the length of the interval, 0 to 1.
         pub utilization: f64,
-        /// Packets whose last bit left; their bytes on the wire with all overhead, and of payload.
+        /// Packets whose last bit was sent (`packets`), their bytes on the wire including all overhead (`wire_bytes`), and their payload
+        /// bytes (`payload_bytes`).
         pub packets: u32,
         pub wire_bytes: u64,
         pub payload_bytes: u64,
-        /// Bytes waiting, averaged over the interval; bytes being sent do not wait.
+        /// Waiting bytes, averaged over the interval. Bytes that are being sent do not count as waiting.
         pub queue_mean_bytes: f64,
-        /// Largest number of bytes that a data packet found ahead of it here, including those being sent. 0 at a node.
+        /// Largest number of bytes that a data packet found ahead of it in this queue, including those being sent; 0 at a node.
         pub queue_max_bytes: u64,
     }
 }
@@ -50,10 +51,10 @@ pub struct Meta {
 
 pub type Writer = table::Writer<Row>;
 
-/// Reads the table of a file.
+/// Reads a file with this table.
 ///
 /// # Errors
-/// If the file is not such a table.
+/// If the file does not contain this table.
 pub fn read(path: impl AsRef<Path>) -> Result<(Meta, Vec<Row>), RecordError> {
     table::read(path)
 }

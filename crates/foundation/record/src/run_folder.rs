@@ -1,6 +1,6 @@
 //! Folder of one run: `manifest.json`, `summary.json` and the tables.
 //!
-//! A folder is overwritten only by a run with the same [`Purpose`], or where the user says so.
+//! A folder is overwritten only by a run with the same [`Purpose`], or if the user permits it explicitly.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AtomicFile, Manifest, RecordError, atomic_write};
 
-/// File that tells a run folder from any other, so that other folders are never overwritten. It holds the [`Purpose`].
+/// Name of the file that marks a run folder, so that other folders are never overwritten. The file contains the [`Purpose`].
 const MARK: &str = ".unrack-run";
 
-/// Question that a run answers.
+/// The question that a run answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Purpose {
-    /// Verb of the command, such as `sim`.
+    /// Verb of the command, for example `sim`.
     pub verb: String,
-    /// Object of the verb for people: the scenario's file, or the program's command.
+    /// Object of the verb in readable form: the scenario's file, or the program's command.
     pub object: String,
     /// Hash or text that is equal for runs that may replace each other.
     pub key: String,
@@ -43,8 +43,8 @@ pub struct RunFolder {
 impl RunFolder {
     /// Creates the folder, or takes over the folder of an earlier run and removes that run's results.
     ///
-    /// A folder that holds a run with another purpose is refused, unless `replace` is set; a folder with other content
-    /// is refused in any case. A run that failed before it had results does not count.
+    /// A folder that contains a run with another purpose is refused, unless `replace` is set. A folder with other content is always
+    /// refused. A run that failed before it had results does not count.
     ///
     /// # Errors
     /// If the folder is refused or cannot be written.
@@ -63,7 +63,7 @@ impl RunFolder {
     }
 
     fn check_owner(&self, names: &[String], purpose: &Purpose, replace: bool) -> Result<(), RecordError> {
-        // Studies of earlier versions left no mark, and marks of that time had no purpose.
+        // Studies of earlier versions left no mark, and the marks of those versions contained no purpose.
         let is_run = || self.read_json::<Manifest>("manifest.json").is_ok();
         if !names.is_empty() && !names.iter().any(|name| name == MARK) && !is_run() {
             return Err(RecordError::NotARunFolder { path: self.path.clone() });
@@ -78,7 +78,7 @@ impl RunFolder {
         }
     }
 
-    /// Writes results. If not all can be written, all are removed, and the mark of the folder stays.
+    /// Calls `write` to write results. If `write` fails, all results are removed, and only the mark of the folder stays.
     ///
     /// # Errors
     /// The error of `write`.
@@ -88,7 +88,7 @@ impl RunFolder {
     ) -> Result<(), RecordError> {
         let done = write(self);
         if done.is_err() {
-            // The next run in this folder removes what cannot be removed now.
+            // The next run in this folder removes the files that cannot be removed now.
             let _ = self.names().and_then(|names| self.remove_results(&names));
         }
         done
@@ -97,7 +97,7 @@ impl RunFolder {
     /// Opens the folder of a finished run, for reading.
     ///
     /// # Errors
-    /// If it has no `manifest.json`.
+    /// If the folder contains no `manifest.json`.
     pub fn open(path: impl AsRef<Path>) -> Result<RunFolder, RecordError> {
         let folder = RunFolder { path: path.as_ref().into() };
         match folder.path("manifest.json").is_file() {
@@ -106,23 +106,23 @@ impl RunFolder {
         }
     }
 
-    /// Returns the path of the file of this name, which need not exist.
+    /// Returns the path of the file with this name, which need not exist.
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Writes a value to a file of the folder, as [`write_json`].
+    /// Writes a value to a file of the folder, like [`write_json`].
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the file cannot be written.
     pub fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), RecordError> {
         write_json(self.path(name), value)
     }
 
-    /// Reads a value from a file of the folder, as [`read_json`].
+    /// Reads a value from a file of the folder, like [`read_json`].
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the file cannot be read.
     pub fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<T, RecordError> {
         read_json(self.path(name))
     }
@@ -134,7 +134,7 @@ impl RunFolder {
         Ok(names.into_iter().map(|name| name.to_string_lossy().into_owned()).collect())
     }
 
-    /// Removes the results of an earlier run, which could otherwise be taken for those of a run that stops half-way.
+    /// Removes the results of an earlier run. Otherwise they could be taken for results of a new run that stops half-way.
     fn remove_results(&self, names: &[String]) -> Result<(), RecordError> {
         for name in names.iter().filter(|name| is_result(name)) {
             let path = self.path(name);
@@ -144,21 +144,21 @@ impl RunFolder {
     }
 }
 
-/// Largest JSON file: more than any run writes, whose scenario is in its manifest.
+/// Size limit of a JSON file that is read. It is more than any run writes, even with its scenario in the manifest.
 const MOST_JSON_BYTES: u64 = 256 << 20;
 
-/// Writes pretty JSON with a final newline, replacing the file in one step.
+/// Writes formatted JSON with a final newline, and replaces the file atomically.
 ///
 /// # Errors
-/// If it cannot be written.
+/// If the file cannot be written.
 pub fn write_json(path: impl AsRef<Path>, value: &impl Serialize) -> Result<(), RecordError> {
     atomic_write(path.as_ref(), &json(path.as_ref(), value)?)
 }
 
-/// Writes JSON as [`write_json`], to a file that only this user can read.
+/// Writes JSON like [`write_json`], to a file that only this user can read.
 ///
 /// # Errors
-/// If it cannot be written.
+/// If the file cannot be written.
 pub fn write_private_json(path: impl AsRef<Path>, value: &impl Serialize) -> Result<(), RecordError> {
     let path = path.as_ref();
     let mut file = AtomicFile::create_private(path)?;
@@ -175,14 +175,14 @@ fn json(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, RecordError> {
 /// Reads a JSON file.
 ///
 /// # Errors
-/// If it cannot be read, is too long, or is not the JSON expected.
+/// If the file cannot be read, is too long, or does not contain the expected JSON.
 pub fn read_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<T, RecordError> {
     let path = path.as_ref();
     let text = unrack_input::read(path, MOST_JSON_BYTES)?;
     serde_json::from_slice(&text).map_err(RecordError::json(path))
 }
 
-/// Files and folders of finished parts, with which an interrupted run continues.
+/// Files and folders with finished parts of an interrupted run, with which a later run continues.
 const KEPT: [&str; 2] = ["measured.json", "points"];
 
 fn is_result(name: &str) -> bool {
@@ -266,7 +266,7 @@ mod tests {
         let scratch = Folder::new("folder-another");
         let folder = RunFolder::create(&*scratch, &edm(), false).unwrap();
         let others = [Purpose::new("sim", "cxl.toml", "c0de"), Purpose::new("compare", "sort", "5eed")];
-        // The run had no results yet: nothing can be lost.
+        // The run had no results yet, so no results can be lost.
         std::fs::write(folder.path("native.out"), "what a program printed before it failed").unwrap();
         RunFolder::create(&*scratch, &others[0], false).unwrap();
         RunFolder::create(&*scratch, &edm(), false).unwrap();
@@ -279,7 +279,7 @@ mod tests {
             );
             assert!(folder.path("measured.json").exists());
         }
-        // The same question for a scenario that has moved.
+        // The same question, for a scenario file that was moved.
         RunFolder::create(&*scratch, &Purpose::new("sim", "moved/edm.toml", "5eed"), false).unwrap();
         RunFolder::create(&*scratch, &others[1], true).unwrap();
         RunFolder::create(&*scratch, &others[1], false).unwrap();

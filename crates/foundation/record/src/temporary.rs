@@ -1,8 +1,8 @@
-//! Temporary folders that do not outlive their process, even if it is killed.
+//! Temporary folders that are removed even if their process is killed.
 //!
-//! Each folder contains a file that its process keeps locked. The process removes the folder when it no longer needs
-//! it; if it was killed before, the next [`sweep`] does. Folders of other users and folders without such a file are
-//! left alone, whatever their names.
+//! Each folder contains a file that its process keeps locked. The process removes the folder when it no longer needs it. If the process was
+//! killed before that, the next [`sweep`] removes the folder. Folders of other users and folders without such a file are never removed,
+//! whatever their names.
 
 use std::fs::{DirBuilder, File};
 use std::io;
@@ -15,7 +15,7 @@ use crate::lock;
 const PREFIX: &str = "unrack-";
 const LOCK: &str = ".unrack-lock";
 
-/// Folder that only this user can enter, removed with all its contents when dropped.
+/// Folder that only this user can enter. It is removed with all its contents when this value is dropped.
 #[derive(Debug)]
 pub struct TemporaryFolder {
     path: PathBuf,
@@ -26,7 +26,7 @@ impl TemporaryFolder {
     /// Creates a folder in `parent`.
     ///
     /// # Errors
-    /// If it cannot be created.
+    /// If the folder cannot be created.
     pub fn within(parent: &Path) -> io::Result<TemporaryFolder> {
         loop {
             let path = parent.join(unique_name());
@@ -39,7 +39,7 @@ impl TemporaryFolder {
                 Ok(Some(lock)) => return Ok(TemporaryFolder { path, _lock: lock }),
                 Ok(None) => {}
                 Err(why) => {
-                    // The first error says more.
+                    // Errors here are ignored, because the first error is more informative.
                     let _ = std::fs::remove_dir(&path);
                     return Err(why);
                 }
@@ -52,7 +52,7 @@ impl TemporaryFolder {
         &self.path
     }
 
-    /// Returns the path of a name in the folder.
+    /// Returns the path of the file with this name in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
@@ -60,7 +60,7 @@ impl TemporaryFolder {
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        // A process that is just ending may still add a file: repeat.
+        // Repeated because a process that is just ending may still add a file.
         for _ in 0..3 {
             if remove(&self.path).is_ok() {
                 return;
@@ -69,8 +69,8 @@ impl Drop for TemporaryFolder {
     }
 }
 
-/// Removes the folders that killed processes of this user left in `parent`. Errors are ignored: the next sweep finds
-/// what stays.
+/// Removes the folders that killed processes of this user left in `parent`. Errors are ignored, because the next sweep finds the folders
+/// that remain.
 pub fn sweep(parent: &Path) {
     let Ok(entries) = std::fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
@@ -87,7 +87,7 @@ fn is_own_folder(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|meta| meta.is_dir() && lock::is_own(&meta))
 }
 
-/// Removes a folder, its lock last: if this process is killed meanwhile, the next sweep continues.
+/// Removes a folder. The lock file is removed last, so that the next sweep can continue if this process is killed meanwhile.
 fn remove(folder: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -113,7 +113,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
     use unrack_testing::Folder;
 
-    /// Creates what a killed process leaves: no destructor runs, and its lock is free.
+    /// Creates the state that a killed process leaves behind: its destructors did not run, and its lock is free.
     fn abandoned(parent: &Path) -> PathBuf {
         let mut folder = std::mem::ManuallyDrop::new(TemporaryFolder::within(parent).unwrap());
         std::fs::write(folder.path("spool"), "x").unwrap();

@@ -1,7 +1,6 @@
 //! Table `trace.parquet`: every transfer between a captured program and its remote memory.
 //!
-//! A thread computed, between one of its fetches and the next, for
-//! `t[i+1] - t[i] - wait[i] - overhead[i+1]` nanoseconds.
+//! The time that a thread computed between one of its fetches and the next is `t[i+1] - t[i] - wait[i] - overhead[i+1]` nanoseconds.
 
 use std::path::Path;
 
@@ -11,20 +10,20 @@ use crate::RecordError;
 use crate::table::{self, TableKind, kind, table};
 
 table! {
-    /// Transfer of a captured program. Rows are sorted by time.
+    /// One transfer of a captured program. Rows are sorted by time.
     pub struct Row {
-        /// Time since the run's start.
+        /// Time since the start of the run.
         pub t_ns: u64,
-        /// Number of the thread, 0-based, without gaps, over all processes.
+        /// Number of the thread over all processes, 0-based and without gaps.
         pub thread: u32,
         /// Page number: see [`crate::page_space`].
         pub page: u64,
         pub kind: Kind,
         pub bytes: u32,
-        /// Time that the thread waited; 0 for a write-back.
+        /// Time for which the thread waited; 0 for a write-back.
         pub wait_ns: u64,
-        /// Time of the pager, since the thread's previous fetch, on faults that real hardware would not have: first
-        /// touches, soft faults, reclaim.
+        /// Time that the pager spent, since the thread's previous fetch, on faults that real hardware would not cause: first touches, soft
+        /// faults, reclaim.
         pub overhead_ns: u64,
     }
 }
@@ -32,14 +31,14 @@ table! {
 kind! {
     /// Direction of a transfer.
     pub enum Kind {
-        /// Page from remote memory, for a thread that waits.
+        /// Transfer of a page from remote memory, for which a thread waits.
         Fetch = "fetch",
-        /// Page to remote memory, which no thread waits for.
+        /// Transfer of a page to remote memory, for which no thread waits.
         WriteBack = "write-back",
     }
 }
 
-/// Captured run.
+/// The captured run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
     pub program: String,
@@ -49,16 +48,16 @@ pub struct Meta {
     pub footprint_bytes: u64,
     /// Duration of the captured run, from start to end.
     pub run_ns: u64,
-    /// Duration of the same program without remote memory, if it was measured.
+    /// Run time of the same program without remote memory, if it was measured.
     pub native_ns: Option<u64>,
 }
 
 pub type Writer = table::Writer<Row>;
 
-/// Reads the table of a file.
+/// Reads a file with this table.
 ///
 /// # Errors
-/// If the file is not such a table.
+/// If the file does not contain this table.
 pub fn read(path: impl AsRef<Path>) -> Result<(Meta, Vec<Row>), RecordError> {
     table::read(path)
 }

@@ -5,15 +5,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// New folder of one test, removed with all its contents when dropped. Its path is short enough for sockets in it.
+/// New folder for one test. It is removed with all its contents when dropped. Its path is short enough for Unix sockets in the folder.
 #[derive(Debug)]
 pub struct Folder(TempDir);
 
 impl Folder {
-    /// Creates a folder with `name` in its path, to identify folders that killed tests have left.
+    /// Creates a folder with `name` in its path, so that folders left by killed tests can be identified.
     ///
     /// # Panics
-    /// If the folder cannot be created, which no test can do without.
+    /// If the folder cannot be created.
     pub fn new(name: &str) -> Folder {
         Folder::made_in(&std::env::temp_dir(), name)
     }
@@ -26,7 +26,7 @@ impl Folder {
         Folder::made_in(Path::new("/dev/shm"), name)
     }
 
-    /// Makes the folder for its user alone (mode 0700), whatever the umask: pools and racks refuse others.
+    /// Makes the folder accessible to its user only (mode 0700), independently of the umask, because pools and racks reject other modes.
     fn made_in(place: &Path, name: &str) -> Folder {
         let prefix = format!("unrack-{name}-");
         let made = tempfile::Builder::new()
@@ -36,7 +36,7 @@ impl Folder {
         Folder(made.unwrap_or_else(|why| panic!("no folder can be made in {}: {why}", place.display())))
     }
 
-    /// Returns the letters and digits at the end of its name, which no other existing folder has.
+    /// Returns the letters and digits at the end of the folder's name, which no other existing folder has.
     pub fn word(&self) -> String {
         let name = self.0.path().to_string_lossy();
         name.rsplit('-').next().unwrap_or_default().to_string()

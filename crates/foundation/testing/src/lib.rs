@@ -1,7 +1,7 @@
-//! Helpers shared by the tests of all crates. It is a crate because only tests link it: nothing of it is shipped.
+//! Helpers for the tests of all crates. This is a separate crate because only tests link it, so that none of it is shipped.
 //!
-//! - [`skip`] reports that a test needs something that this machine lacks.
-//! - [`Folder`] is a folder of one test, in which a name that was not created does not exist.
+//! - [`skip`] reports that a test is skipped because this machine lacks a requirement.
+//! - [`Folder`] is a new folder for one test, which contains only the files that the test creates.
 //! - [`ClosedPort`] is a port without a listener.
 #![forbid(unsafe_code)]
 

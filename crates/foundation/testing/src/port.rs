@@ -1,10 +1,10 @@
-//! Port that refuses connections for as long as a test needs it.
+//! A port that refuses connections for as long as a test needs it.
 
 use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, SocketAddrV4, SocketType};
 use std::net::Ipv4Addr;
 
-/// TCP port of the loopback that is bound without a listener: connections are refused.
+/// A TCP port on loopback that is bound but has no listener, so that connections are refused and no other process can use the port.
 pub struct ClosedPort {
     address: SocketAddrV4,
     _taken: OwnedFd,

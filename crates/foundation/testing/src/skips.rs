@@ -1,9 +1,9 @@
-//! Skips of tests: reported where they are seen, and refused where the needed thing is installed.
+//! Skipped tests: they are reported visibly, and not permitted if the requirement is installed.
 //!
-//! | variable | |
+//! | variable | meaning |
 //! |---|---|
-//! | `UNRACK_SKIPS` | file to which each skip adds a line; without it, skips are written to stderr |
-//! | `UNRACK_NO_SKIPS` | names, separated by commas, of what is installed here: a test that does not find it fails |
+//! | `UNRACK_SKIPS` | file to which each skip appends a line; if it is not set, skips are written to stderr |
+//! | `UNRACK_NO_SKIPS` | comma-separated names of requirements that are installed here; a test that does not find one of them fails |
 //!
 //! Tests in Python and shell do the same (`python/tests/skips.py`, `tests/programs/lib.sh`).
 
@@ -13,44 +13,44 @@ use std::io::Write;
 /// Requirement of some tests that a machine may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needed {
-    /// Browser.
+    /// A browser.
     Chromium,
-    /// Second core.
+    /// A second core.
     Cores,
-    /// Processor that writes back and drops cache lines on instruction.
+    /// A processor with instructions that write back and invalidate cache lines.
     Flush,
-    /// Converter of waveforms that comes with GTKWave.
+    /// The waveform converter that is part of GTKWave.
     Fst2vcd,
-    /// Version control with which commits are made.
+    /// The version control system, with which tests make commits.
     Git,
     /// Virtual machines: QEMU's `qemu-system-x86_64`, a kernel with its modules, `busybox`.
     Guests,
-    /// Pages of 2 MiB that the kernel has set aside (`vm.nr_hugepages`).
+    /// Pages of 2 MiB that the kernel has reserved (`vm.nr_hugepages`).
     HugePages,
-    /// Program `ip`, which makes and connects network namespaces.
+    /// The program `ip`, which creates and connects network namespaces.
     Iproute2,
-    /// Compiler for the musl C library (`musl-gcc`).
+    /// The compiler for the musl C library (`musl-gcc`).
     Musl,
     /// Root, and a kernel with network namespaces, TAP devices and multipath TCP.
     Namespaces,
     Python3,
     /// QEMU's user mode for x86-64 (`qemu-x86_64`).
     Qemu,
-    /// Libraries of the compiler's sanitizers.
+    /// The libraries of the compiler's sanitizers.
     Sanitizers,
-    /// Root, to be other users, or to mount a file system.
+    /// Root rights, to act as other users or to mount a file system.
     Root,
-    /// Simulations of the hardware, as `make rtl-short` builds them.
+    /// Simulations of the hardware, which `make rtl-short` builds.
     Rtl,
-    /// Stores of the YCSB programs: `redis-server` and `memcached`.
+    /// The stores of the YCSB programs: `redis-server` and `memcached`.
     Stores,
-    /// Command-line program of Wireshark.
+    /// The command-line program of Wireshark.
     Tshark,
-    /// Kernel with `userfaultfd` as the pager needs it, and the permission to use it.
+    /// A kernel with the `userfaultfd` features that the pager needs, and permission to use them.
     Userfaultfd,
-    /// Simulator of caches (`valgrind --tool=cachegrind`).
+    /// The cache simulator (`valgrind --tool=cachegrind`).
     Valgrind,
-    /// Root, and a kernel with zram and memory cgroups.
+    /// Root rights, and a kernel with zram and memory cgroups.
     Zram,
 }
 
@@ -79,16 +79,16 @@ impl Needed {
         Needed::Zram,
     ];
 
-    /// Returns the name in `UNRACK_NO_SKIPS` and in reports.
+    /// Returns the name that `UNRACK_NO_SKIPS` and reports use.
     pub fn name(self) -> String {
         format!("{self:?}").to_lowercase()
     }
 }
 
-/// Reports that the running test is skipped, and why. The test is to return next.
+/// Reports that the running test is skipped, and why. The test must return afterwards.
 ///
 /// # Panics
-/// If `UNRACK_NO_SKIPS` contains the requirement: then the test fails instead of being skipped.
+/// If `UNRACK_NO_SKIPS` contains the requirement. The test then fails instead of being skipped.
 pub fn skip(needed: Needed, why: impl Display) {
     let here = std::thread::current();
     let line = line(needed, here.name().unwrap_or("a thread"), &why.to_string());
@@ -97,15 +97,15 @@ pub fn skip(needed: Needed, why: impl Display) {
     match std::env::var_os("UNRACK_SKIPS") {
         Some(path) => {
             let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-            // One write per skip: tests of several programs append to it at the same time.
+            // Written with a single write per skip, because several test programs append to the file at the same time.
             file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the file of UNRACK_SKIPS");
         }
-        // Not by `eprintln`, whose output is captured while a test runs.
+        // `eprintln` is not used, because its output is captured while a test runs.
         None => _ = std::io::stderr().write_all(format!("skipped: {line}").as_bytes()),
     }
 }
 
-/// Returns the line of a report: the requirement, the test, and why it cannot be run.
+/// Returns the line of a report: the requirement, the test, and the reason why the test cannot run.
 fn line(needed: Needed, test: &str, why: &str) -> String {
     let why: Vec<&str> = why.split_whitespace().collect();
     format!("{}: {test}: {}\n", needed.name(), why.join(" "))

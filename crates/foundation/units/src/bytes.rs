@@ -2,8 +2,7 @@
 
 use crate::number::{UnitError, Units};
 
-/// Size in whole bytes. Sums that do not fit saturate. `KiB`, `MiB`, `GiB` are powers of 1024; `kB`, `MB`, `GB` of
-/// 1000.
+/// Size in whole bytes. Sums that do not fit saturate. `KiB`, `MiB`, `GiB` are powers of 1024; `kB`, `MB`, `GB` are powers of 1000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bytes(u64);
 
@@ -20,16 +19,16 @@ impl Bytes {
         self.0
     }
 
-    /// Returns the size with the same number in the corresponding binary unit, 64MiB for 64MB: people who write a
-    /// decimal unit often mean that. `None` unless it is a whole number of a decimal unit.
+    /// Returns the size with the same number in the corresponding binary unit, for example 64MiB for 64MB, because people who write a
+    /// decimal unit often mean the binary one. Returns `None` unless the size is a whole number of a decimal unit.
     pub fn in_binary_unit(self) -> Option<Bytes> {
         let units = [(1_000_000_000_000, 40), (1_000_000_000, 30), (1_000_000, 20), (1_000, 10)];
         let (decimal, bits) = units.into_iter().find(|(decimal, _)| self.0.is_multiple_of(*decimal))?;
         (self.0 > 0).then(|| (self.0 / decimal).checked_mul(1 << bits).map(Bytes)).flatten()
     }
 
-    /// Returns the size that may have been meant where only multiples of `unit` are allowed: the same number in a
-    /// binary unit, or else the next larger multiple.
+    /// Returns the size that the user may have meant, if only multiples of `unit` are allowed: the same number in a binary unit if that is
+    /// a multiple, otherwise the next larger multiple.
     pub fn in_whole(self, unit: Bytes) -> Bytes {
         let whole = |size: &Bytes| size.0.is_multiple_of(unit.0);
         let next = self.0.max(1).checked_next_multiple_of(unit.0).unwrap_or(unit.0);

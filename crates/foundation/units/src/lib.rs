@@ -1,6 +1,6 @@
-//! Quantities as people write them: time, sizes, rates and shares, with one parser and one printer.
+//! Quantities in the notation that people use: time, sizes, rates and shares, with one parser and one formatter.
 //!
-//! | type | holds | written as |
+//! | type | value | notation |
 //! |---|---|---|
 //! | [`Time`] | whole picoseconds (213 days fit; a run ends after 106) | `10ns`, `2.56ns`, `3us`, `1.5ms`, `2s` |
 //! | [`Bytes`] | whole bytes | `64B`, `4KiB`, `1.5GiB`, `64kB` |
@@ -8,9 +8,9 @@
 //! | [`Fraction`] | 0 to 1 | `25%`, `0.25` |
 //! | [`Share`] | a [`Fraction`] of something, or [`Bytes`] | `25%`, `64MiB` |
 //!
-//! Every type parses from and prints to that text, exactly: `parse(print(x)) == x`. A value that is not a whole number
-//! of the base unit is refused, never rounded. Every crate prints its results with these, and therefore two more things
-//! are here: [`nearest`] finds the valid word closest to a wrong one, and [`Warning`] says why a result needs care.
+//! Every type parses its notation and formats to it without loss: `parse(print(x)) == x`. A value that is not a whole number of the base
+//! unit is rejected, never rounded. Every crate prints its results with this crate, therefore two related items are here too: [`nearest`]
+//! finds the valid word that is closest to a wrong one, and [`Warning`] explains why a result needs care.
 #![forbid(unsafe_code)]
 
 mod bytes;
@@ -28,8 +28,8 @@ pub use share::{Fraction, Share};
 pub use time::Time;
 pub use warning::Warning;
 
-/// Implements serde as text, through `Display` and `FromStr`, so that files carry units; and a schema that says so. Types
-/// that can be written without a unit may also be numbers in files, which readers pass on as text.
+/// Implements serde as text through `Display` and `FromStr`, so that files contain units, and a schema that describes this. Types that can
+/// be written without a unit may also be numbers in files; readers pass such numbers on as text.
 macro_rules! serde_as_text {
     ($type:ty, $expecting:literal) => {
         crate::serde_as_text!($type, $expecting, "string");

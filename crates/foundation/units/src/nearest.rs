@@ -1,6 +1,6 @@
-//! Suggestions ("did you mean"): the known word nearest to a written one.
+//! Suggestions ("did you mean"): the known word that is nearest to a misspelt one.
 
-/// Returns `` ; did you mean `x`? ``, or else all the known words.
+/// Returns `` ; did you mean `x`? `` if a known word is near, otherwise a list of all known words.
 pub fn hint(word: &str, known: &[&str]) -> String {
     match nearest(word, known) {
         Some(near) => format!("; did you mean `{near}`?"),
@@ -8,7 +8,7 @@ pub fn hint(word: &str, known: &[&str]) -> String {
     }
 }
 
-/// Joins words as in `a`, `b` or `c`.
+/// Joins words in the form `a`, `b` or `c`.
 pub fn one_of(words: &[&str]) -> String {
     let quoted: Vec<_> = words.iter().map(|word| format!("`{word}`")).collect();
     match quoted.split_last() {
@@ -18,8 +18,8 @@ pub fn one_of(words: &[&str]) -> String {
     }
 }
 
-/// Returns the nearest of `known`, whatever its case, if it takes no more than one edit per three characters, or
-/// contains the word, or is contained in it.
+/// Returns the known word that is nearest to `word`, ignoring case, if it differs by at most one edit per three characters of `word` (one
+/// edit is always permitted). Otherwise returns a known word that contains `word` or is contained in it, if there is one.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let word = word.to_lowercase();
     let length = word.chars().count();
@@ -27,14 +27,14 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
         return None;
     }
     let distance = |known: &str| strsim::osa_distance(&word, &known.to_lowercase());
-    // Among equally near words, the one that begins with the written word.
+    // Among equally near words, one that begins with the written word is preferred.
     let rank = |known: &'a str| (distance(known), !known.to_lowercase().starts_with(&word), known);
     let (edits, _, near) = known.iter().map(|&known| rank(known)).min()?;
     let within = |known: &&&str| length >= 3 && (known.contains(&word) || word.contains(**known));
     if edits <= (length / 3).max(1) { Some(near) } else { known.iter().find(within).copied() }
 }
 
-/// Length of the longest word that is compared, in characters: the time grows with the square.
+/// Longest word that is compared, in characters. It is limited because the time grows with the square of the length.
 const LONGEST: usize = 64;
 
 #[cfg(test)]

@@ -2,14 +2,14 @@
 
 use crate::nearest::nearest;
 
-/// Reason why a quantity could not be read. The text says what would have been accepted.
+/// Reason why a quantity could not be parsed. The text states which notation would have been accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     #[error("`{text}` has no unit: write for example `{example}`")]
     NoUnit { text: String, example: String },
     #[error("`{text}` is not a quantity: write for example `{example}`")]
     NotANumber { text: String, example: &'static str },
-    /// Unknown unit; `hint` names the quantity that was probably meant, or else the known units.
+    /// Unknown unit. `hint` names the quantity that was probably meant, or otherwise the known units.
     #[error("`{unit}` in `{text}` is not a known unit{hint}")]
     UnknownUnit { text: String, unit: String, hint: String },
     #[error("`{text}` is not a whole number of {base}")]
@@ -20,19 +20,19 @@ pub enum UnitError {
     NotAFraction { text: String, hint: String },
 }
 
-/// Unit system: names with their size in base units, largest first.
+/// A system of units: names with their sizes in base units, largest first.
 pub(crate) struct Units {
     pub table: &'static [(&'static str, u64)],
-    /// Names accepted when read, never printed.
+    /// Names that are accepted when parsed, but never printed.
     pub aliases: &'static [(&'static str, u64)],
-    /// Units as other programs write them: each with the unit's name here, and how many of it are meant.
+    /// Notations of other programs: each with the corresponding unit here and a factor.
     pub foreign: &'static [(&'static str, &'static str, u32)],
     pub base: &'static str,
     pub example: &'static str,
 }
 
 impl Units {
-    /// Reads `"<decimal><unit>"`, exactly.
+    /// Parses `"<decimal><unit>"`, without rounding.
     pub(crate) fn parse(&self, text: &str) -> Result<u64, UnitError> {
         let trimmed = text.trim();
         let split =
@@ -55,7 +55,7 @@ impl Units {
         self.scaled(text, &number, scale)
     }
 
-    /// Prints with the largest unit in which at most three decimals are exact.
+    /// Formats a value in the largest unit in which three decimals are exact, or otherwise in the smallest unit.
     pub(crate) fn print(&self, value: u64, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         let exact = |scale: u64| value >= scale && (value as u128 * 1000).is_multiple_of(scale as u128);
         let smallest = self.table[self.table.len() - 1];
@@ -65,7 +65,7 @@ impl Units {
         f.pad(&format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.')))
     }
 
-    /// Returns `number` with the unit of the example: the quantity that a number without a unit may have meant.
+    /// Returns `number` with the unit of the example, as a suggestion for a number without a unit.
     pub(crate) fn with_unit(&self, number: &str) -> String {
         format!("{number}{}", self.example.trim_start_matches(|c: char| c.is_ascii_digit()))
     }
@@ -78,7 +78,7 @@ impl Units {
         self.table.iter().chain(self.aliases).copied()
     }
 
-    /// Returns the quantity that `number` of an unknown unit may have meant, or else the known units.
+    /// Returns a hint for a number with an unknown unit: the quantity that was probably meant, or otherwise the known units.
     fn hint(&self, number: &str, unit: &str) -> String {
         match self.meant(number, unit) {
             Some(meant) => format!("; did you mean `{meant}`?"),
@@ -95,7 +95,7 @@ impl Units {
             Some((_, name, times)) => (*name, *times),
             None => (self.near(unit)?, 1),
         };
-        // A quantity is suggested only if it would be accepted.
+        // A quantity is suggested only if the parser would accept it.
         let number = match times {
             1 => number.to_string(),
             times => (number.parse::<f64>().ok()? * f64::from(times)).to_string(),
@@ -104,8 +104,8 @@ impl Units {
         self.parse(&meant).is_ok().then_some(meant)
     }
 
-    /// Returns the nearest unit. A change of one letter in two gives another unit, not a slip: there, only case may
-    /// differ.
+    /// Returns the known unit that is nearest to a misspelt one. In a unit of at most two letters, only case may differ, because a change
+    /// of one letter would give another unit.
     fn near(&self, unit: &str) -> Option<&'static str> {
         let names: Vec<_> = self.named().map(|(name, _)| name).collect();
         let near = nearest(unit, &names)?;

@@ -25,15 +25,15 @@ impl Rate {
         self.0 as f64 / 1e9
     }
 
-    /// Returns the time to put `bytes` on the wire at this rate, rounded up to a picosecond.
+    /// Returns the time to transmit `bytes` at this rate, rounded up to a picosecond.
     ///
     /// # Panics
-    /// If the rate is zero, which no parsed rate is.
+    /// If the rate is zero. The parser never returns such a rate.
     pub fn transmit(self, bytes: Bytes) -> Time {
         self.transmit_bits(bytes.get() as u128 * 8)
     }
 
-    /// Returns the time to put `bits` on the wire, as [`Rate::transmit`] (66-bit blocks are not whole bytes).
+    /// Returns the time to transmit `bits`, like [`Rate::transmit`]. Needed because, for example, 66-bit blocks are not whole bytes.
     pub fn transmit_bits(self, bits: u128) -> Time {
         let ps = (bits * 1_000_000_000_000).div_ceil(self.0 as u128);
         Time::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))

@@ -1,15 +1,15 @@
-//! Shares: fractions from 0 to 1, and fractions or sizes.
+//! Shares of a quantity: fractions from 0 to 1, or sizes.
 
 use crate::Bytes;
 use crate::bytes::UNITS;
 use crate::number::UnitError;
 
-/// Number from 0 to 1, written `25%` or `0.25`.
+/// Number from 0 to 1, written as `25%` or `0.25`.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Fraction(f64);
 
 impl Fraction {
-    /// Creates a fraction; `None` outside 0..=1.
+    /// Creates a fraction. Returns `None` if `value` is outside 0..=1.
     pub fn new(value: f64) -> Option<Fraction> {
         (0.0..=1.0).contains(&value).then_some(Fraction(value))
     }
@@ -17,7 +17,7 @@ impl Fraction {
     pub fn get(self) -> f64 {
         self.0
     }
-    /// Returns this share of `whole`, rounded to the nearest byte.
+    /// Returns this fraction of `whole`, rounded to the nearest byte.
     pub fn of(self, whole: Bytes) -> Bytes {
         Bytes::new((self.0 * whole.get() as f64).round() as u64)
     }
@@ -43,14 +43,14 @@ impl std::str::FromStr for Fraction {
     }
 }
 
-/// Returns `25` as `25%`, if it is a possible percentage. Below 2, more than the whole may have been meant as well.
+/// Returns `25` as `25%`, if it is a plausible percentage. Below 2, a multiple of the whole may have been meant as well.
 fn percent(number: &str) -> Option<String> {
     let percent: f64 = number.parse().ok()?;
     (2.0..=100.0).contains(&percent).then(|| format!("{number}%"))
 }
 
 impl std::fmt::Display for Fraction {
-    /// Writes a percentage if that reads back as the same number, else a plain number.
+    /// Formats a percentage if that parses to the same number, otherwise a plain number.
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         let percent = (self.0 * 100.0 * 1e9).round() / 1e9;
         if percent / 100.0 == self.0 { f.pad(&format!("{percent}%")) } else { f.pad(&format!("{}", self.0)) }
@@ -59,7 +59,7 @@ impl std::fmt::Display for Fraction {
 
 crate::serde_as_text!(Fraction, "a share such as \"25%\"", ["string", "number"]);
 
-/// Share of something: a fraction of it, or a size.
+/// Share of a quantity, given as a fraction of it or as a size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Share {
     Fraction(Fraction),
@@ -67,7 +67,7 @@ pub enum Share {
 }
 
 impl Share {
-    /// Returns the size of the share, given the whole.
+    /// Returns the size of the share of `whole`.
     pub fn of(self, whole: Bytes) -> Bytes {
         match self {
             Share::Fraction(fraction) => fraction.of(whole),

@@ -2,19 +2,19 @@
 
 use crate::number::{UnitError, Units};
 
-/// Length of simulated time or a point in it, in whole picoseconds.
+/// Duration or point of simulated time, in whole picoseconds.
 ///
-/// Byte times at 10, 25, 40, 100, 200 and 400 Gb/s are exact. Sums and products that do not fit are [`Time::MAX`],
-/// which is after [`Time::END`]: inputs decide them, and a run that reaches its end reports it.
+/// Byte times at 10, 25, 40, 100, 200 and 400 Gb/s are exact. Sums and products that do not fit saturate to [`Time::MAX`], which is later
+/// than [`Time::END`]. This is not a panic because inputs can cause it; a run that reaches the end of time reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
 impl Time {
-    /// Zero; also the start of simulated time.
+    /// Zero, which is also the start of simulated time.
     pub const ZERO: Time = Time(0);
-    /// Largest time, which stands for sums and products that do not fit.
+    /// Largest time; also the result of sums and products that do not fit.
     pub const MAX: Time = Time(u64::MAX);
-    /// End of simulated time, 106 days: half of what fits, so that a sum of two earlier times is exact.
+    /// End of simulated time, 106 days: half of the range, so that the sum of two earlier times is exact.
     pub const END: Time = Time(1 << 63);
 
     /// Creates a time from picoseconds.
@@ -53,7 +53,7 @@ impl Time {
     pub const fn as_ns(self) -> u64 {
         self.0 / 1_000
     }
-    /// Subtracts a time; zero if it is larger.
+    /// Subtracts a time. Returns zero if `other` is larger.
     pub const fn saturating_sub(self, other: Time) -> Time {
         Time(self.0.saturating_sub(other.0))
     }

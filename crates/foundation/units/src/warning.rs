@@ -6,9 +6,9 @@ use std::fmt;
 /// Reason to be careful with a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
-    /// Name for programs, in lower case with hyphens (`drops`, `saturated`): stable from version to version.
+    /// Name for use by programs, in lower case with hyphens (`drops`, `saturated`). It stays the same in all versions.
     pub key: String,
-    /// Sentence for people: what decides the figure, and which scenario key or option to change.
+    /// Sentence for human readers: what determines the figure, and which scenario key or option to change.
     pub text: String,
 }
 

@@ -1,8 +1,8 @@
-//! Gains of batching, merging and asynchrony, one after the other (DDC §5.1), over TCP on this machine and
-//! through shared memory.
+//! Measures the gains of batching, merging and asynchrony, added one after the other (DDC §5.1), over TCP on this machine and through
+//! shared memory.
 //!
-//! The node is a process of its own: this program, started again. The table shows the rate and the work. Work is
-//! the CPU time of both ends together, which other programs on the machine disturb less.
+//! The node is a separate process: this program, started a second time. The table shows the rate and the work. Work is the CPU time of both
+//! ends together, which is less sensitive than the rate to other programs on the machine.
 
 use rustix::event::{PollFd, PollFlags};
 use std::io::{BufRead, BufReader};
@@ -14,7 +14,7 @@ use unrack_units::Bytes;
 use unrack_wire::PAGE;
 
 const PAGES: usize = 8192;
-/// Number of measurements whose median is each figure.
+/// Number of measurements of which each figure is the median.
 const REPEATS: usize = 5;
 const PAGES_AT_ONCE: usize = 32;
 
@@ -33,16 +33,17 @@ fn serve(address: &str) {
     };
     let node = RunningNode::start(&Options::new(listen, Bytes::new(1 << 30))).expect("a free address");
     println!("{}", node.address());
-    // The node ends with the process that started it.
+    // The node ends when the process that started it closes the pipe.
     let _ = std::io::stdin().read_line(&mut String::new());
     eprint!("{}", node.stop());
 }
 
-/// Way in which a client transfers pages: one row of the table.
+/// A mode in which a client transfers pages: one row of the table.
 struct Way {
     name: &'static str,
     tuning: Tuning,
-    /// Pages queued before waiting for all of them. `None`: as many as fit, each waited for alone.
+    /// Number of pages that are queued before all of them are waited for. `None`: as many as fit are queued, and each is waited for
+    /// separately.
     at_once: Option<usize>,
 }
 
@@ -114,7 +115,7 @@ fn measure(address: &Address, node: u32, way: &Way) -> [Cost; 2] {
     let settings = Settings { tuning: way.tuning, ..Settings::new(address.clone()) };
     let mut client = Client::connect(&settings).unwrap();
     let mut memory = vec![1u8; PAGES * PAGE];
-    // The first round makes the pages in the node.
+    // The first round creates the pages in the node, and is not measured.
     transfer(&mut client, way, &mut memory, true);
     [true, false].map(|stores| {
         let round = |_| {
@@ -163,7 +164,7 @@ fn transfer(client: &mut Client, way: &Way, memory: &mut [u8], stores: bool) {
 fn queue(client: &mut Client, id: u32, slot: &mut [u8], store: bool) -> bool {
     assert!(slot.len() >= PAGE);
     let slot = slot.as_mut_ptr() as usize;
-    // SAFETY: the memory outlives the round, which ends when everything completed.
+    // SAFETY: the memory outlives the round, which ends only when all requests have completed.
     unsafe { if store { client.store(id, slot) } else { client.load(id, slot) } }.is_ok()
 }
 
@@ -191,7 +192,7 @@ fn latency(address: &Address) {
 fn load_once(client: &mut Client, n: usize, memory: &mut [u8], busy: bool) -> Duration {
     let mut done = Vec::new();
     if busy {
-        // Every other page is stored: nothing can be merged, which is the worst case.
+        // Every second page is stored, so that no requests can be merged, which is the worst case.
         for at in (1..2 * PAGES_AT_ONCE).map(|page| page * 2) {
             queue(client, at as u32, &mut memory[at * PAGE..], true);
         }

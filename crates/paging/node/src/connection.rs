@@ -1,4 +1,4 @@
-//! Thread of one connection, from its greeting to its end.
+//! Thread of one client connection, from its greeting to its end.
 
 use crate::eager::Eager;
 use crate::listen::Stream;
@@ -20,9 +20,9 @@ use unrack_keys::shares::Peer;
 use unrack_keys::wire::{keep_alive, part, speaks_plainly};
 use unrack_wire::{EndReason, GreetingStatus, HELLO, Hello};
 
-/// Longest time between a connection and its greeting.
+/// Longest time between the start of a connection and the client's greeting.
 const GREETING_TIME: Duration = Duration::from_secs(5);
-/// Time between two looks at the clock during the greeting.
+/// Timeout of each read and write during the greeting, after which the deadline is checked again.
 const TICK: Duration = Duration::from_millis(500);
 
 /// Byte stream with a timeout for reads and writes.
@@ -45,7 +45,7 @@ impl Timed for UnixStream {
 }
 
 impl Common {
-    /// Serves a connection until it ends. An error concerns this connection only.
+    /// Serves a connection until it ends. An error affects this connection only.
     pub(crate) fn serve(&self, stream: Stream) -> io::Result<()> {
         let client = stream.client()?;
         match stream {
@@ -72,8 +72,8 @@ impl Common {
         Ok(())
     }
 
-    /// Encrypts the connection if the node has keys. `None`: the client speaks without encryption to a node with
-    /// keys, and was told so.
+    /// Encrypts the connection if the node has keys. Returns `None` if the node has keys but the client connected without encryption; the
+    /// client has then been refused.
     fn wire(&self, socket: Arc<TcpStream>) -> io::Result<Option<Wire>> {
         socket.set_read_timeout(Some(TICK))?;
         socket.set_write_timeout(Some(TICK))?;
@@ -87,7 +87,7 @@ impl Common {
         Ok(Some(wire.inspect_err(|_| count(&self.counters.refused_sessions, 1))?))
     }
 
-    /// Tells a connection that there are too many sessions.
+    /// Refuses a connection because there are too many sessions.
     pub(crate) fn turn_away_one(&self, stream: Stream) -> io::Result<()> {
         match stream {
             Stream::Tcp(socket) => {
@@ -101,7 +101,7 @@ impl Common {
         Ok(())
     }
 
-    /// Reads the client's greeting and answers it. `None`: no session begins.
+    /// Reads the client's greeting and answers it. Returns `None` if no session begins.
     fn greet(&self, stream: &mut impl Timed, client: Peer) -> io::Result<Option<SessionPages>> {
         let deadline = Instant::now() + GREETING_TIME;
         stream.set_timeout(Some(TICK))?;
@@ -116,19 +116,19 @@ impl Common {
         Ok(part)
     }
 
-    /// Answers a client that it gets no session, and why.
+    /// Answers a client that it gets no session, with the reason.
     fn refuse(&self, stream: &mut impl Write, status: GreetingStatus) {
         count(&self.counters.refused_sessions, 1);
         let _ = stream.write_all(&self.terms.answer(status).encode()).and_then(|()| stream.flush());
     }
 
-    /// Runs an admitted session, counts it, and tells the client why the node ends it.
+    /// Runs an admitted session and counts it. If the node ends the session, sends the reason to the client.
     fn run<S: Timed>(&self, stream: &mut S, serve: impl FnOnce(&mut S) -> End) {
         count(&self.counters.sessions, 1);
         count(&self.counters.open_sessions, 1);
         let end = serve(stream);
         self.counters.open_sessions.fetch_sub(1, Relaxed);
-        // A client that does not read delays the end by one tick at most.
+        // Limits the time by which a client that does not read can delay the end to one tick.
         let _ = stream.set_timeout(Some(TICK));
         match end {
             End::Faulty(_) => count(&self.counters.faulty_sessions, 1),
@@ -142,7 +142,7 @@ impl Common {
     }
 }
 
-/// True if the client speaks without encryption.
+/// Returns whether the client's first bytes are not encrypted.
 fn is_plain(socket: &TcpStream, deadline: Instant) -> io::Result<bool> {
     loop {
         match speaks_plainly(socket) {
@@ -152,7 +152,7 @@ fn is_plain(socket: &TcpStream, deadline: Instant) -> io::Result<bool> {
     }
 }
 
-/// Reads all of `bytes`, in pieces of any size, until the deadline.
+/// Reads until `bytes` is full, in pieces of any size. Fails at the deadline.
 fn read_until(stream: &mut impl Read, mut bytes: &mut [u8], deadline: Instant) -> io::Result<()> {
     while !bytes.is_empty() {
         match stream.read(bytes) {
@@ -168,7 +168,7 @@ fn read_until(stream: &mut impl Read, mut bytes: &mut [u8], deadline: Instant) -
     Ok(())
 }
 
-/// True if the error is a timeout or a signal before the deadline.
+/// Returns whether the error is a timeout or a signal before the deadline, so that the read must be repeated.
 fn is_early(error: &io::Error, deadline: Instant) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
         && Instant::now() < deadline

@@ -1,17 +1,18 @@
-//! Reads from a connection whose client asks again soon: a sleeping core takes longer to wake than that.
+//! Reads from a connection whose client soon sends another request. These reads poll first, because waking a sleeping core would take
+//! longer than the request.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 use unrack_keys::Wire;
 
-/// Time for which a read looks for data before it sleeps: about what waking an idle core costs, twice, so that at most
-/// two thirds of it are lost.
+/// Time for which a read polls for data before it sleeps. It is about twice the cost of waking an idle core, so that polling in vain wastes
+/// at most two thirds of the total time.
 const LOOK: Duration = Duration::from_micros(60);
-/// Longest wait after which the client counts as one that asks soon.
+/// Longest wait for data after which the client counts as one that soon sends another request.
 const SOON: Duration = Duration::from_micros(200);
 
-/// A connection that is read from eagerly, for as long as its client asks often.
+/// A connection whose reads poll before they sleep, as long as its client sends requests often.
 pub(crate) struct Eager<'a> {
     wire: &'a mut Wire,
     is_soon: bool,
@@ -22,7 +23,7 @@ impl<'a> Eager<'a> {
         Eager { wire, is_soon: false }
     }
 
-    /// Waits without sleeping until there is something to read, or the time is over. Others who want the core get it.
+    /// Polls until there is data to read, or the time is over. Yields the core to other threads meanwhile.
     fn look(&self) {
         let started = Instant::now();
         while !is_readable(self.wire) && started.elapsed() < LOOK {
@@ -34,7 +35,7 @@ impl<'a> Eager<'a> {
 fn is_readable(wire: &Wire) -> bool {
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut socket = [PollFd::new(wire.socket(), PollFlags::IN)];
-    // A failure is found by the read.
+    // An error counts as readable, because the following read reports it.
     !matches!(poll(&mut socket, Some(&at_once)), Ok(0))
 }
 

@@ -5,19 +5,19 @@ use std::sync::Arc;
 use unrack_keys::shares::{NoRoom, Peer, Shares};
 use unrack_wire::{GreetingStatus, Hello, MOST_IDS, MOST_PAGES, PAGE, PageTransport, VERSION, Welcome};
 
-/// Limits that a node states in its answer to a greeting.
+/// Limits that a node states in its answer to a client's greeting.
 #[derive(Debug, Clone)]
 pub struct NodeTerms {
-    /// Pages of the node and of each client.
+    /// Accounts of the pages of the whole node and of each client.
     pub shares: Arc<Shares>,
     pub transport: PageTransport,
     pub extent_pages: u32,
-    /// Silence in milliseconds after which a session ends. 0: never.
+    /// Silence in milliseconds after which a session is ended; 0 means never.
     pub silence_ms: u32,
 }
 
 impl NodeTerms {
-    /// Answers a client's greeting. If the session may begin, also returns its part of the capacity.
+    /// Answers a client's greeting. If the session may begin, also returns the session's part of the capacity.
     pub fn greet(&self, hello: &Hello, client: Peer) -> (Welcome, Option<SessionPages>) {
         let account = self.shares.account(client);
         let unfit = match () {
@@ -38,7 +38,7 @@ impl NodeTerms {
         (Welcome { free, ..self.answer(status) }, part.ok())
     }
 
-    /// Returns an answer with the limits of the whole node, for a client that has not greeted yet.
+    /// Returns an answer with the limits of the whole node, for a client that has not sent a greeting yet.
     pub fn answer(&self, status: GreetingStatus) -> Welcome {
         Welcome {
             version: VERSION,

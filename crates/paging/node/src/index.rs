@@ -1,28 +1,28 @@
-//! Hash table from page ids to places in a session's blocks, in mapped memory.
+//! Hash table from page ids to places in the blocks of a session, in mapped memory.
 //!
-//! Mapped memory goes back to the machine at once. The C library may keep freed memory, per thread, so a session
-//! that once held many pages would keep the memory of their index. The table uses open addressing with linear
-//! probing. Entries behind a removed one move up, so there are no tombstones.
+//! The table uses mapped memory because unmapping returns memory to the system at once. The C library may instead keep freed memory per
+//! thread, so a session that once stored many pages would keep the memory of their index. The table uses open addressing with linear
+//! probing. When an entry is removed, the entries behind it move up, so there are no tombstones.
 
 use memmap2::MmapMut;
 use std::hash::{BuildHasher, RandomState};
 
-/// Bytes of a slot: an id and 1 + its place, or zeros.
+/// Bytes of a slot: an id and the place plus 1; both are zero in an empty slot.
 const SLOT: usize = 8;
-/// Slots of the smallest table: one page of memory.
+/// Number of slots of the smallest table, which fills one page of memory.
 const LEAST: usize = 512;
 
 /// Map from page ids to places.
 pub(crate) struct Index {
     slots: Option<MmapMut>,
-    /// Slots in use.
+    /// Number of used slots.
     used: usize,
-    /// Keyed hash, so that a client that chooses ids cannot choose their slots.
+    /// Keyed hash, so that a client that chooses its page ids cannot choose their slots.
     hasher: RandomState,
 }
 
 impl Index {
-    /// Makes an empty table, which takes no memory.
+    /// Makes an empty table, which occupies no memory.
     pub(crate) fn new() -> Index {
         Index { slots: None, used: 0, hasher: RandomState::new() }
     }
@@ -37,13 +37,13 @@ impl Index {
         self.find(id).ok().map(|at| self.read(at).1 - 1)
     }
 
-    /// Sets the place of a page. Returns false, and changes nothing, if there is no memory.
+    /// Sets the place of a page. Returns false, and changes nothing, if memory is lacking.
     pub(crate) fn insert(&mut self, id: u32, place: u32) -> bool {
         if let Ok(at) = self.find(id) {
             self.write(at, id, place + 1);
             return true;
         }
-        // The table is at most three quarters full.
+        // The table is kept at most three quarters full.
         if (self.used + 1) * 4 > self.capacity() * 3 && !self.resize((self.capacity() * 2).max(LEAST)) {
             return false;
         }
@@ -59,7 +59,7 @@ impl Index {
         let place = self.read(at).1 - 1;
         self.close_gap(at);
         self.used -= 1;
-        // A table less than three sixteenths full is halved. If that fails, it keeps its size.
+        // A table that is less than three sixteenths full is halved. If that fails, it keeps its size.
         if self.used * 16 < self.capacity() * 3 && self.capacity() > LEAST {
             self.resize(self.capacity() / 2);
         }
@@ -71,12 +71,12 @@ impl Index {
         self.bytes() / SLOT
     }
 
-    /// Returns the slot at which the search for an id begins.
+    /// Returns the slot at which the search for an id starts.
     fn home(&self, id: u32) -> usize {
         self.hasher.hash_one(id) as usize & (self.capacity() - 1)
     }
 
-    /// Returns the slot of an id, or else the empty slot where it would go.
+    /// Returns the slot of an id, or as an error the empty slot in which the id would be stored.
     fn find(&self, id: u32) -> Result<usize, usize> {
         if self.capacity() == 0 {
             return Err(0);
@@ -91,12 +91,12 @@ impl Index {
         }
     }
 
-    /// Empties a slot, and moves up the entries behind it that could no longer be found.
+    /// Empties a slot, and moves up those entries behind it that the search could no longer find.
     fn close_gap(&mut self, mut gap: usize) {
         let mask = self.capacity() - 1;
         let mut at = (gap + 1) & mask;
         while let (id, place @ 1..) = self.read(at) {
-            // An entry may move if its home is not between the gap and the entry.
+            // An entry may move if its home slot is not between the gap and the entry.
             if at.wrapping_sub(self.home(id)) & mask >= at.wrapping_sub(gap) & mask {
                 self.write(gap, id, place);
                 gap = at;
@@ -106,7 +106,7 @@ impl Index {
         self.write(gap, 0, 0);
     }
 
-    /// Moves all entries to a table of `capacity` slots. Returns false if there is no memory.
+    /// Moves all entries to a new table of `capacity` slots. Returns false if memory is lacking.
     fn resize(&mut self, capacity: usize) -> bool {
         let Ok(fresh) = MmapMut::map_anon(capacity * SLOT) else { return false };
         let entries = self.capacity();

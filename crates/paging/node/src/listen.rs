@@ -13,9 +13,9 @@ use unrack_keys::shares::Peer;
 /// Address at which clients reach a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listen {
-    /// Address and port over TCP. Port 0 stands for any free port.
+    /// Address and port over TCP. Port 0 means any free port.
     Tcp(SocketAddr),
-    /// Path of a Unix socket, through which the node hands out shared memory to processes of its own user.
+    /// Path of a Unix socket, through which the node shares memory with processes of the same user.
     Shared(PathBuf),
 }
 
@@ -34,18 +34,18 @@ pub(crate) enum Listener {
     Unix(UnixListener),
 }
 
-/// Connection, which other threads can shut down.
+/// Accepted connection, which other threads can shut down.
 #[derive(Clone)]
 pub(crate) enum Stream {
     Tcp(Arc<TcpStream>),
     Unix(Arc<UnixStream>),
 }
 
-/// Most connections that wait to be accepted.
+/// Most connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
 
 impl Listener {
-    /// Starts to listen, and returns the listener with its real address.
+    /// Starts to listen, and returns the listener with the address to which it is bound.
     pub(crate) fn bind(at: &Listen) -> io::Result<(Listener, Listen)> {
         match at {
             Listen::Tcp(address) => {
@@ -73,7 +73,7 @@ impl Listener {
     }
 }
 
-/// Makes a socket of mode 0600. The mode is set before the socket is bound, so it never has another one.
+/// Makes a socket of mode 0600. The mode is set before the socket is bound, so that the socket is never accessible to other users.
 fn bind_private(path: &Path) -> io::Result<UnixListener> {
     let socket =
         rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -83,17 +83,17 @@ fn bind_private(path: &Path) -> io::Result<UnixListener> {
     Ok(socket.into())
 }
 
-/// Removes a socket that nobody answers at: a node that was killed left it.
+/// Removes a socket at which no process listens, because a killed node left it behind.
 fn remove_left_over(path: &Path) {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
     if is_socket && UnixStream::connect(path).is_err() {
-        // If it cannot be removed, binding reports the reason.
+        // If the socket cannot be removed, binding reports the reason.
         let _ = std::fs::remove_file(path);
     }
 }
 
 impl Stream {
-    /// Returns the client at the other end: a TCP address, or the user that the kernel reports.
+    /// Returns the client at the other end: its TCP address, or the user that the kernel reports.
     pub(crate) fn client(&self) -> io::Result<Peer> {
         match self {
             Stream::Tcp(stream) => Ok(Peer::from_address(stream.peer_addr()?.ip())),
@@ -101,7 +101,7 @@ impl Stream {
         }
     }
 
-    /// Shuts down one or both directions.
+    /// Shuts down one or both directions of the connection.
     pub(crate) fn shutdown(&self, how: Shutdown) {
         // An error means that the connection is closed already.
         let _ = match self {

@@ -18,20 +18,19 @@ use unrack_keys::{EncryptionPolicy, Keys};
 use unrack_units::{Bytes, Share};
 use unrack_wire::{PAGE, PATIENCE, PageTransport};
 
-/// Most sessions of a node: twice as many as a run has processes, so that half of them is enough for any one
-/// client.
+/// Most sessions of a node. It is twice the number of processes of a run, so that half of the sessions is enough for any single client.
 const MOST_SESSIONS: usize = 2048;
 const MOST_SESSIONS_OF_A_CLIENT: usize = MOST_SESSIONS / 2;
-/// Most connections that are told at the same time why they are refused. More are closed without an answer.
+/// Most refused connections that are answered at the same time. Further refused connections are closed without an answer.
 const MOST_FAREWELLS: usize = 32;
-/// Time that sessions have to end when the node stops.
+/// Longest time for sessions to end after the node was asked to stop.
 const ENDING_TIME: Duration = Duration::from_secs(1);
-/// Pages of an extent, the piece in which shared memory is handed out: 16 MiB.
+/// Pages of an extent, the unit in which shared memory is granted: 16 MiB.
 pub const EXTENT_PAGES: u32 = 4096;
-/// Least number of extents in a client's share. Each process of a client has one extent that is not full, and
-/// asks for the next when a quarter is left.
+/// Smallest number of extents in a client's share. Each process of a client has one extent that is not full, and asks for the next extent
+/// when a quarter is left.
 const EXTENTS_OF_A_SHARE: u64 = 8;
-/// Usual share of one client: half of the capacity, so that no client can take the room of all others.
+/// Default share of one client: half of the capacity, so that no client can take the memory of all others.
 pub const USUAL_SHARE: &str = "50%";
 
 /// Options of a node.
@@ -39,19 +38,19 @@ pub const USUAL_SHARE: &str = "50%";
 pub struct Options {
     pub listen: Listen,
     pub capacity: Bytes,
-    /// Most memory of one client, over all its sessions. A client is a key; without keys, it is an address or a
+    /// Most memory of one client, over all its sessions. With keys, a client is identified by its key; without keys, by its address or
     /// user.
     pub per_client: Share,
-    /// Pages of an extent. An eighth of a client's share if that is less.
+    /// Pages of an extent. If an eighth of a client's share is less, that is used.
     pub extent_pages: u32,
-    /// Longest silence of a session. `None`: no limit.
+    /// Longest silence of a session; `None` means no limit.
     pub silence: Option<Duration>,
-    /// Rule that says which connections are encrypted.
+    /// Rule that decides which connections are encrypted.
     pub policy: EncryptionPolicy,
 }
 
 impl Options {
-    /// Returns the usual options for an address and a capacity.
+    /// Returns the default options for an address and a capacity.
     pub fn new(listen: Listen, capacity: Bytes) -> Options {
         Options {
             listen,
@@ -63,7 +62,7 @@ impl Options {
         }
     }
 
-    /// Returns the pages of the node and of one client.
+    /// Returns the number of pages of the node and of one client's share.
     fn pages(&self) -> Result<(u64, u64), Error> {
         let least = Bytes::new(PAGE as u64);
         let share = self.per_client.of(self.capacity);
@@ -79,7 +78,7 @@ impl Options {
     }
 }
 
-/// A running node, until [`RunningNode::stop`].
+/// A running node. It runs until [`RunningNode::stop`] is called.
 pub struct RunningNode {
     common: Arc<Common>,
     bound: Listen,
@@ -96,7 +95,7 @@ pub(crate) struct Common {
     pub(crate) keys: Option<Arc<Keys>>,
     open: Mutex<BTreeMap<u64, (Peer, Stream)>>,
     pub(crate) stopping: AtomicBool,
-    /// Connections that are being told why they are refused.
+    /// Number of refused connections that are being answered.
     farewells: AtomicUsize,
 }
 
@@ -104,8 +103,8 @@ impl RunningNode {
     /// Starts to listen and to serve.
     ///
     /// # Errors
-    /// If the node cannot listen at the address, if keys that it needs are missing, or if the capacity or a share
-    /// is less than one page.
+    /// If the node cannot listen at the address, if keys that it needs are missing, if the capacity or a client's share is less than one
+    /// page, or if the share exceeds the capacity.
     pub fn start(options: &Options) -> Result<RunningNode, Error> {
         let common = Arc::new(Common::new(options)?);
         let failed = |error| Error::Listen { address: options.listen.to_string(), error };
@@ -118,12 +117,12 @@ impl RunningNode {
         Ok(RunningNode { common, bound, accepting, bell })
     }
 
-    /// Returns the address at which the node really listens.
+    /// Returns the address at which the node actually listens.
     pub fn address(&self) -> &Listen {
         &self.bound
     }
 
-    /// Returns the key that clients have to trust. `None`: connections are not encrypted.
+    /// Returns the node's key, which clients have to trust; `None` if connections are not encrypted.
     pub fn keys(&self) -> Option<&Keys> {
         self.common.keys.as_deref()
     }
@@ -133,11 +132,11 @@ impl RunningNode {
         self.common.statistics()
     }
 
-    /// Tells all sessions to end, waits up to a second for them, and returns the statistics.
+    /// Asks all sessions to end, waits up to a second for them, and returns the statistics.
     pub fn stop(self) -> Statistics {
         let statistics = self.statistics();
         self.common.stopping.store(true, Relaxed);
-        // An eventfd counter at 0 always has room.
+        // Cannot fail, because the counter of the eventfd is 0 and therefore has room.
         let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
         let _ = self.accepting.join();
         self.common.end_sessions();
@@ -154,7 +153,7 @@ fn accept_all(listener: &Listener, bell: &OwnedFd, common: &Arc<Common>) {
             Listener::Tcp(listener) => PollFd::new(listener, PollFlags::IN),
             Listener::Unix(listener) => PollFd::new(listener, PollFlags::IN),
         };
-        // An error here is a signal: the loop goes on.
+        // An error here is an interruption by a signal, after which the loop continues.
         let _ = rustix::event::poll(&mut [socket, PollFd::new(bell, PollFlags::IN)], None);
         if common.stopping.load(Relaxed) {
             return;
@@ -217,14 +216,13 @@ impl Common {
             stream.shutdown(Shutdown::Both);
             common.sessions().remove(&number);
         };
-        // Without a thread, the connection is dropped, and the kernel tells the client.
+        // If no thread can be started, the connection is dropped, and the client sees it close.
         if std::thread::Builder::new().name("session".into()).spawn(serve).is_err() {
             self.sessions().remove(&number);
         }
     }
 
-    /// Tells a connection that there are too many sessions. It does so in a thread, since the client may not
-    /// read.
+    /// Answers a connection that there are too many sessions. A separate thread does so, because the client may not read.
     fn turn_away(self: &Arc<Self>, stream: Stream) {
         if self.farewells.fetch_add(1, Relaxed) >= MOST_FAREWELLS {
             self.farewells.fetch_sub(1, Relaxed);
@@ -245,8 +243,8 @@ impl Common {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shuts down the reading side of all sessions, so that they say goodbye, and cuts off those that are left
-    /// after [`ENDING_TIME`].
+    /// Shuts down the read direction of all sessions, so that their threads send a farewell and end. Closes those that are left after
+    /// [`ENDING_TIME`].
     fn end_sessions(&self) {
         self.sessions().values().for_each(|(_, stream)| stream.shutdown(Shutdown::Read));
         let deadline = Instant::now() + ENDING_TIME;

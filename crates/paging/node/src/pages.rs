@@ -1,11 +1,11 @@
-//! Pages of one session by id, in no more memory than the session is charged for.
+//! Pages of one session by id. They occupy no more memory than the session is charged for.
 //!
-//! Pages lie without gaps in blocks, which are mapped one by one. The last page takes the place of a forgotten
-//! one, and a block without pages is unmapped. A session is charged for every page written since its block was
-//! mapped: up to [`BLOCK`] - 1 pages more than it holds, and never fewer than the machine gives it.
+//! Pages are stored without gaps in blocks, which are mapped one by one. When a page is forgotten, the last page takes its place, and a
+//! block without pages is unmapped. A session is charged for every page that was written since its block was mapped: up to [`BLOCK`] - 1
+//! pages more than it stores, and never fewer than the pages that the kernel has allocated for it.
 //!
-//! The index is in mapped memory as well, and shrinks with its contents. It takes at most [`INDEX_BYTES`] bytes
-//! per page, which are not charged.
+//! The index is in mapped memory too, and shrinks with its contents. It takes at most [`INDEX_BYTES`] bytes per page, for which the session
+//! is not charged.
 
 use crate::index::Index;
 use crate::part::SessionPages;
@@ -15,18 +15,18 @@ use unrack_wire::PAGE;
 /// Contents of a page.
 pub type Page = [u8; PAGE];
 
-/// Pages of a block, mapped at once: 256 KiB. With smaller blocks, a node of 16 GiB whose sessions come and go
-/// would need more mappings than a process may have (65,530).
+/// Pages of a block, which is mapped at once: 256 KiB. With smaller blocks, a node of 16 GiB with many short sessions would need more
+/// mappings than a process may have (65,530).
 pub const BLOCK: usize = 64;
-/// Most bytes of index per page: 8 bytes in a table at least three sixteenths full (43), half as much again while
-/// the table grows or shrinks, and a page of ids per block (64).
+/// Most bytes of index per page. An entry of 8 bytes in a table that is at least three sixteenths full needs 43 bytes; half as much again
+/// is needed while the table grows or shrinks; and a page of ids per block adds 64 bytes per page.
 pub const INDEX_BYTES: usize = 130;
-/// Byte offset in a block of the ids of its pages, in a page of their own behind them.
+/// Byte offset of the page ids in a block. They are in a separate page behind the block's pages.
 const IDS: usize = BLOCK * PAGE;
 
 /// Pages of one session.
 pub struct Pages {
-    /// Place of each page by id.
+    /// Place of each page, by page id.
     places: Index,
     held: usize,
     blocks: Vec<MmapMut>,
@@ -34,32 +34,32 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Makes an empty store that charges its pages to `part`.
+    /// Makes an empty store whose pages are charged to `part`.
     pub fn new(part: SessionPages) -> Pages {
         Pages { places: Index::new(), held: 0, blocks: Vec::new(), part }
     }
 
-    /// Returns the number of pages charged.
+    /// Returns the number of pages for which the session is charged.
     pub fn charged(&self) -> u64 {
         self.part.held()
     }
 
-    /// Returns the number of pages that can be loaded.
+    /// Returns the number of stored pages, which can be loaded.
     pub fn held(&self) -> u64 {
         self.held as u64
     }
 
-    /// Returns the bytes of memory taken: written pages, their ids and the index.
+    /// Returns the bytes of memory that the session occupies: written pages, their ids and the index.
     pub fn resident_bytes(&self) -> usize {
         self.charged() as usize * PAGE + self.places.bytes() + self.blocks.len() * PAGE
     }
 
-    /// Returns a page that is held.
+    /// Returns a stored page, or `None` if there is no page with this id.
     pub fn get(&self, id: u32) -> Option<&Page> {
         self.places.get(id).map(|place| self.page(place))
     }
 
-    /// Returns a page to write to, and adds it if it is not held. `None`: no room.
+    /// Returns a page to write to, and adds it if it is not stored yet. Returns `None` if there is no room.
     pub fn get_or_insert(&mut self, id: u32) -> Option<&mut Page> {
         let place = match self.places.get(id) {
             Some(place) => place,
@@ -68,7 +68,7 @@ impl Pages {
         Some(self.page_mut(place))
     }
 
-    /// Forgets a page. Returns false if it was not held.
+    /// Forgets a page. Returns false if it was not stored.
     pub fn remove(&mut self, id: u32) -> bool {
         let Some(place) = self.places.remove(id) else { return false };
         self.held -= 1;
@@ -77,14 +77,14 @@ impl Pages {
             let (moved, id) = (*self.page(last), self.id(last));
             *self.page_mut(place) = moved;
             self.set_id(place, id);
-            // The place of an entry that exists changes: that needs no memory.
+            // Cannot fail: changing the place of an existing entry needs no memory.
             self.places.insert(id, place);
         }
         self.shrink();
         true
     }
 
-    /// Adds a page at the end, and returns its place.
+    /// Adds a page at the end, and returns its place; `None` if there is no room.
     fn insert(&mut self, id: u32) -> Option<u32> {
         let place = self.held;
         let is_new = place as u64 == self.part.held();
@@ -93,7 +93,7 @@ impl Pages {
         }
         let ready = self.has_block(place) && self.places.insert(id, place as u32);
         if !ready {
-            // No memory, or too many mappings: handled like a full node.
+            // Memory is lacking, or there are too many mappings. The client sees the same answer as from a full node.
             self.shrink();
             return None;
         }
@@ -102,7 +102,7 @@ impl Pages {
         Some(place as u32)
     }
 
-    /// Maps the block of a place if it is the next one. Returns false if that fails.
+    /// Maps the block of a place, if it is the next block. Returns false if that fails.
     fn has_block(&mut self, place: usize) -> bool {
         if place == self.blocks.len() * BLOCK {
             self.blocks.extend(MmapMut::map_anon((BLOCK + 1) * PAGE));
@@ -110,7 +110,7 @@ impl Pages {
         place < self.blocks.len() * BLOCK
     }
 
-    /// Unmaps blocks without pages, and gives back what was charged for them.
+    /// Unmaps blocks without pages, and returns the pages that were charged for them to the account.
     fn shrink(&mut self) {
         let blocks = self.held.div_ceil(BLOCK);
         if blocks < self.blocks.len() || self.part.held() as usize > self.blocks.len() * BLOCK {
@@ -141,7 +141,7 @@ impl Pages {
     }
 }
 
-/// Returns the block of a place, and its first byte in the block.
+/// Returns the block of a place, and the byte offset of its page in the block.
 fn split(place: u32) -> (usize, usize) {
     (place as usize / BLOCK, place as usize % BLOCK * PAGE)
 }
@@ -164,7 +164,7 @@ mod tests {
             pages.get_or_insert(id * 3).unwrap().fill(id as u8);
         }
         assert!((0..1100).all(|id| pages.get(id * 3).unwrap()[PAGE - 1] == id as u8));
-        // Pages from the middle, then the ends, and others all over.
+        // Removes pages from the middle and the ends, and then pages all over.
         assert!((0..1100).filter(|id| id % 11 != 5).all(|id| pages.remove(id * 3)));
         assert!(pages.get(0).is_none() && !pages.remove(0));
         assert!((5..1100).step_by(11).all(|id| pages.get(id * 3).unwrap()[0] == id as u8));
@@ -184,7 +184,7 @@ mod tests {
         assert!(pages.remove(7) && pages.get_or_insert(8).is_some());
     }
 
-    /// Checks the memory of the index when ids far apart are stored and forgotten.
+    /// Checks the memory of the index when pages with distant ids are stored and forgotten.
     #[test]
     fn ids_of_a_hostile_choice_cost_no_more_than_others() {
         let (node, mut pages) = alone(5000);

@@ -1,9 +1,9 @@
-//! Part of a node's capacity, and of its client's share, that one session has.
+//! Part of a node's capacity and of a client's share that one session has.
 
 use unrack_keys::shares::{Account, NoRoom};
 
-/// Pages of one session. Pages come out of the reservation first, then one by one out of the account. All are
-/// given back on drop.
+/// Pages that one session has taken from its client's account. The session first uses its reservation, and then takes pages one by one. All
+/// pages are returned to the account on drop.
 #[derive(Debug)]
 pub struct SessionPages {
     account: Account,
@@ -12,23 +12,23 @@ pub struct SessionPages {
 }
 
 impl SessionPages {
-    /// Reserves pages of the account.
+    /// Starts a session's part, and reserves `reserved` pages of the account.
     ///
     /// # Errors
-    /// If fewer than `reserved` pages are free, or none is.
+    /// If fewer than `reserved` pages are free, or no page is free.
     pub fn new(account: Account, reserved: u64) -> Result<SessionPages, NoRoom> {
-        // A session that could never store a page is refused at once.
+        // Refuses at once a session that could never store a page.
         account.take(reserved.max(1))?;
         account.give(reserved.max(1) - reserved);
         Ok(SessionPages { account, reserved, held: 0 })
     }
 
-    /// Returns the pages taken, without those only reserved.
+    /// Returns the number of pages in use, without pages that are only reserved.
     pub fn held(&self) -> u64 {
         self.held
     }
 
-    /// Takes `pages` more pages: all, or none if there is no room. Returns false for none.
+    /// Takes `pages` more pages: either all, or none if there is not enough room. Returns whether they were taken.
     pub fn take(&mut self, pages: u64) -> bool {
         let before = self.held.max(self.reserved);
         let after = (self.held + pages).max(self.reserved);
@@ -37,7 +37,7 @@ impl SessionPages {
         room
     }
 
-    /// Gives back `pages` pages.
+    /// Returns `pages` pages to the account.
     pub fn give(&mut self, pages: u64) {
         let before = self.held.max(self.reserved);
         self.held -= pages;

@@ -1,18 +1,18 @@
-//! Protocol of one session, without input and output: it turns bytes of requests into bytes of answers.
+//! Protocol of one session without I/O: it converts bytes of requests into bytes of answers.
 
 use crate::pages::Pages;
 use crate::statistics::{NodeCounters, count};
 use std::sync::Arc;
 use unrack_wire::{EndReason, HEADER, Header, Malformed, PAGE, Verb};
 
-/// Bytes of answers after which no further request is handled. One answer more, with its page, may come on top.
+/// Bytes of pending answers above which no further request is handled. One more answer with its page may exceed this limit.
 pub const MOST_REPLIES: usize = 128 << 10;
 
-/// Reason why a faulty session has to end.
+/// Reason why a session must end because of an error of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionFault {
     Malformed(Malformed),
-    /// A load of this page, which was never stored, was refused or was forgotten.
+    /// A load of this page, although the page was never stored, was refused or was forgotten.
     NotHeld(u32),
 }
 
@@ -34,14 +34,14 @@ enum Moving {
         seen: u32,
         stored: u32,
     },
-    /// All pages of the request are held; `sent` of them are in the answer so far.
+    /// All pages of the request are stored, and `sent` of them are in the answer so far.
     Load {
         request: Header,
         sent: u32,
     },
 }
 
-/// One session on the node's side.
+/// The node's end of one session.
 pub struct Session {
     pages: Pages,
     counters: Arc<NodeCounters>,
@@ -49,7 +49,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Starts a session without pages in transit.
+    /// Starts a session with no request in progress.
     pub fn new(pages: Pages, counters: Arc<NodeCounters>) -> Session {
         Session { pages, counters, moving: None }
     }
@@ -59,11 +59,11 @@ impl Session {
         &self.pages
     }
 
-    /// Handles `input` from its start and appends the answers to `replies`. Returns the number of bytes used: the
-    /// rest is not complete yet, or has to wait until `replies` are sent.
+    /// Handles `input` from its start, and appends the answers to `replies`. Returns the number of bytes used. The remaining bytes are not
+    /// a complete request yet, or must wait until `replies` have been sent.
     ///
     /// # Errors
-    /// If the client broke the protocol: the session has to end, after `replies` are sent.
+    /// If the client violated the protocol. The session must then end after `replies` have been sent.
     pub fn receive(&mut self, input: &[u8], replies: &mut Vec<u8>) -> Result<usize, SessionFault> {
         let mut rest = input;
         while replies.len() < MOST_REPLIES {
@@ -85,7 +85,7 @@ impl Session {
         Ok(input.len() - rest.len())
     }
 
-    /// Receives one page of a store. Returns the bytes used: one page, or 0 if it is not complete.
+    /// Receives one page of a store. Returns the bytes used: one page, or 0 if the page is not complete.
     fn receive_page(
         &mut self,
         request: Header,
@@ -94,7 +94,8 @@ impl Session {
         replies: &mut Vec<u8>,
     ) -> usize {
         let Some(contents) = input.first_chunk::<PAGE>() else { return 0 };
-        // All pages after the first refused one are refused too, so that one number tells the client which.
+        // After the first refused page, all further pages are refused too, so that a single number identifies the refused pages to the
+        // client.
         let room = stored == seen;
         if let Some(page) = room.then(|| self.pages.get_or_insert(request.id + seen)).flatten() {
             *page = *contents;
@@ -119,7 +120,7 @@ impl Session {
         self.moving = (!ended).then_some(Moving::Load { request, sent: sent + 1 });
     }
 
-    /// Handles a request's header. Returns the bytes used.
+    /// Handles the header of a request. Returns the bytes used.
     fn receive_request(&mut self, input: &[u8], replies: &mut Vec<u8>) -> Result<usize, SessionFault> {
         let Some(head) = input.first_chunk::<HEADER>() else { return Ok(0) };
         let request = Header::decode(head).map_err(SessionFault::Malformed)?;
@@ -145,7 +146,7 @@ impl Session {
         self.moving = Some(Moving::Store { request, seen: 0, stored: 0 });
     }
 
-    /// Begins the answer to a load.
+    /// Begins the answer to a load. Fails if a page of the request is not stored.
     fn load(&mut self, request: Header, replies: &mut Vec<u8>) -> Result<(), SessionFault> {
         let mut ids = request.id..request.id + request.count as u32;
         if let Some(missing) = ids.find(|id| self.pages.get(*id).is_none()) {

@@ -1,10 +1,9 @@
-//! Session over shared memory: the node keeps the accounts, and the client copies its pages itself.
+//! Session over shared memory: the node only does the accounting, and the client copies its pages itself.
 //!
-//! An *extent* is a file in memory whose size is sealed: a client can neither grow it beyond its charge nor
-//! shrink it under another process. The node allocates the pages of an extent, so they count as the node's memory
-//! and are there when the client touches them. When the session ends, its extents are emptied: their pages are
-//! taken out of the files, so that a client that is stopped, or keeps its mapping, holds none of the node's
-//! memory. A process that touches them again gets pages of zeros, which are its own.
+//! An *extent* is a file in memory with a sealed size: a client can neither grow it beyond the charged size nor shrink it while another
+//! process uses it. The node allocates the pages of an extent, so that they count as the node's memory and exist when the client touches
+//! them. When the session ends, the node removes the pages from the files. Therefore a client that is stopped, or that keeps its mapping,
+//! does not keep any of the node's memory. A process that touches the mapping again gets zero pages, which are charged to that process.
 
 use crate::part::SessionPages;
 use crate::statistics::{NodeCounters, count};
@@ -17,7 +16,7 @@ use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
 use unrack_wire::{EndReason, HEADER, Header, Malformed, PAGE, Verb};
 
-/// Serves a session over shared memory until it ends, then empties its extents.
+/// Serves a session over shared memory until it ends, and then empties its extents.
 pub(crate) fn serve(
     stream: &mut UnixStream,
     mut part: SessionPages,
@@ -74,7 +73,7 @@ fn check(bytes: &[u8; HEADER], extents: usize) -> Result<Header, Malformed> {
     (request == grant || request == ping).then_some(request).ok_or(Malformed("a request out of place"))
 }
 
-/// Grants an extent. `None`: no room in the session's part or in the machine.
+/// Grants an extent. Returns `None` if the session's part or the machine has no room.
 fn grant(part: &mut SessionPages, pages: u32) -> Option<OwnedFd> {
     if !part.take(pages as u64) {
         return None;
@@ -90,18 +89,17 @@ fn grant(part: &mut SessionPages, pages: u32) -> Option<OwnedFd> {
 fn make_extent(bytes: u64) -> rustix::io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let extent = rustix::fs::memfd_create("unrack-extent", flags)?;
-    // Otherwise every user could open it by its name in /proc.
+    // With the default mode, every user could open the file through its name in /proc.
     rustix::fs::fchmod(&extent, Mode::RUSR | Mode::WUSR)?;
     rustix::fs::fallocate(&extent, FallocateFlags::empty(), 0, bytes)?;
     rustix::fs::fcntl_add_seals(&extent, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     Ok(extent)
 }
 
-/// Takes all pages out of an extent, even if a process has it mapped. The seal against shrinking does not forbid
-/// it.
+/// Removes all pages from an extent, even if a process has mapped it. The seal against shrinking does not forbid this.
 fn empty(extent: &OwnedFd, pages: u32) {
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    // If it fails, the memory is freed with the last mapping.
+    // If this fails, the memory is freed together with the last mapping.
     let _ = rustix::fs::fallocate(extent, flags, 0, u64::from(pages) * PAGE as u64);
 }
 
@@ -114,6 +112,6 @@ fn answer(stream: &UnixStream, reply: Header, extent: Option<&OwnedFd>) -> rusti
     if !descriptors.is_empty() {
         beside.push(SendAncillaryMessage::ScmRights(&descriptors));
     }
-    // A stream socket sends 16 bytes whole or not at all.
+    // A stream socket sends 16 bytes either completely or not at all.
     rustix::net::sendmsg(stream, &[IoSlice::new(&bytes)], &mut beside, SendFlags::NOSIGNAL).map(drop)
 }

@@ -1,14 +1,14 @@
-//! A node that runs until a signal ends it.
+//! Runs a node until a signal ends it.
 
 use crate::{Error, Options, RunningNode, Statistics};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
-/// Runs a node until SIGINT or SIGTERM, and returns its statistics. Calls `started` once clients can reach the
-/// node, and `asked` with the statistics at each SIGUSR1.
+/// Runs a node until SIGINT or SIGTERM, and returns its statistics. Calls `started` once clients can reach the node, and calls `asked` with
+/// the statistics at each SIGUSR1.
 ///
 /// # Errors
-/// An error if signals cannot be awaited, or if the node cannot be started ([`RunningNode::start`]).
+/// If signals cannot be awaited, or the node cannot be started ([`RunningNode::start`]).
 pub fn serve(
     options: &Options,
     started: impl FnOnce(&RunningNode),

@@ -1,4 +1,4 @@
-//! Counters of a node over all its sessions.
+//! Counters of a node, summed over all its sessions.
 
 use crate::greeting::NodeTerms;
 use serde::Serialize;
@@ -8,13 +8,13 @@ use unrack_wire::MOST_PAGES;
 /// Number of size classes: messages of 1, 2 to 3, 4 to 7, … pages.
 const SIZES: usize = MOST_PAGES.ilog2() as usize + 1;
 
-/// Counters that all sessions add to.
+/// Counters to which all sessions add.
 #[derive(Debug, Default)]
 pub struct NodeCounters {
     pub(crate) sessions: AtomicU64,
     pub(crate) open_sessions: AtomicU64,
     pub(crate) refused_sessions: AtomicU64,
-    /// Sessions that ended because the client broke the protocol.
+    /// Sessions that ended because the client violated the protocol.
     pub(crate) faulty_sessions: AtomicU64,
     /// Sessions that ended because the client was silent for too long.
     pub(crate) silent_sessions: AtomicU64,
@@ -31,9 +31,9 @@ pub struct NodeCounters {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Statistics {
     pub capacity_pages: u64,
-    /// Most pages that one client may hold.
+    /// Most pages that one client may store.
     pub share_pages: u64,
-    /// Pages of memory that sessions have reserved, written or been handed out.
+    /// Pages of memory that sessions have reserved, written or been granted.
     pub held_pages: u64,
     pub sessions: u64,
     pub open_sessions: u64,
@@ -44,7 +44,7 @@ pub struct Statistics {
     pub refused_pages: u64,
     pub loaded_pages: u64,
     pub forgotten_pages: u64,
-    /// Extents of shared memory handed out.
+    /// Number of granted extents of shared memory.
     pub extents: u64,
     pub store_messages: Vec<TransferSize>,
     pub load_messages: Vec<TransferSize>,
@@ -74,7 +74,7 @@ impl NodeCounters {
         count(&self.loaded, pages as u64);
     }
 
-    /// Returns the values at this moment.
+    /// Returns the current values.
     pub(crate) fn snapshot(&self, terms: &NodeTerms) -> Statistics {
         let now = |counter: &AtomicU64| counter.load(Relaxed);
         Statistics {
@@ -97,7 +97,7 @@ impl NodeCounters {
     }
 }
 
-/// Returns the size class of a message. `pages` is 1 to [`MOST_PAGES`]: the session checked it.
+/// Returns the size class of a message. `pages` must be 1 to [`MOST_PAGES`], which the session has checked.
 fn size(pages: u16) -> usize {
     pages.ilog2() as usize
 }

@@ -1,11 +1,11 @@
-//! A session over a byte stream.
+//! Session of a client over a byte stream.
 
 use crate::session::{MOST_REPLIES, Session, SessionFault};
 use std::io::{ErrorKind, Read, Write};
 use unrack_wire::{EndReason, Header, PAGE};
 
-/// Bytes of requests that are read at once. This and [`OUTPUT_BYTES`] are part of [`crate::SESSION_BYTES`], which
-/// is not charged.
+/// Most bytes of requests that are read at once. This buffer and [`OUTPUT_BYTES`] are part of [`crate::SESSION_BYTES`], for which clients
+/// are not charged.
 pub(crate) const INPUT_BYTES: usize = 128 << 10;
 /// Most bytes of answers that wait to be sent.
 pub(crate) const OUTPUT_BYTES: usize = MOST_REPLIES + PAGE + 16;
@@ -15,14 +15,14 @@ pub(crate) const OUTPUT_BYTES: usize = MOST_REPLIES + PAGE + 16;
 pub(crate) enum End {
     /// The client closed the connection, or the connection broke.
     Gone,
-    /// The client sent nothing, or read nothing, for longer than the node waits.
+    /// The client sent no data, or did not read the node's answers, for longer than the node waits.
     Silent,
-    /// The client broke the protocol.
+    /// The client violated the protocol.
     Faulty(SessionFault),
 }
 
 impl End {
-    /// Tells a timeout from a broken connection.
+    /// Distinguishes a timeout from a broken connection.
     pub(crate) fn from_error(error: &std::io::Error) -> End {
         match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => End::Silent,
@@ -31,7 +31,7 @@ impl End {
     }
 }
 
-/// Serves one session until it ends. The stream's timeout is the longest silence of a client.
+/// Serves one session until it ends. The timeout of `stream` is the longest permitted silence of a client.
 pub(crate) fn serve(stream: &mut (impl Read + Write), session: &mut Session) -> End {
     let mut input = vec![0; INPUT_BYTES];
     let (mut start, mut end) = (0, 0);
@@ -41,7 +41,7 @@ pub(crate) fn serve(stream: &mut (impl Read + Write), session: &mut Session) -> 
         if let Err(error) = send(stream, &replies) {
             return End::from_error(&error);
         }
-        // So many answers mean that complete requests may be left in the input.
+        // If the answers have reached the limit, complete requests may be left in the input.
         let again = replies.len() >= MOST_REPLIES;
         replies.clear();
         match handled {
@@ -71,12 +71,12 @@ fn send(stream: &mut impl Write, replies: &[u8]) -> std::io::Result<()> {
     }
 }
 
-/// Says goodbye if the client still reads. A client that misses it sees the connection close.
+/// Sends a farewell with the reason, if the client still reads. A client that misses it sees the connection close.
 pub(crate) fn say_bye(stream: &mut impl Write, reason: EndReason) {
     let _ = send(stream, &Header::bye(reason).encode());
 }
 
-/// Reads again after each interruption by a signal.
+/// Reads from the stream, and repeats the read if a signal interrupts it.
 fn read(stream: &mut impl Read, into: &mut [u8]) -> std::io::Result<usize> {
     loop {
         match stream.read(into) {

@@ -1,7 +1,7 @@
-//! Cost of encryption for a page: one load at a time from a node on loopback, plain and through the process that
-//! encrypts for pagers; and pages per second with as many under way as a pager has.
+//! Cost of encryption per page. Measures the time of one load at a time from a memory node on loopback, first in plain text and then
+//! through the process that encrypts for pagers; and the pages per second with as many requests in flight as a pager has.
 //!
-//! The client polls without sleeping, as a pager does while a fetch is due. The node is in this process too.
+//! The client polls without sleeping, like a pager that waits for a fetch. The memory node runs in this process too.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -72,11 +72,11 @@ fn all(client: &mut Client, memory: &mut [u8], store: bool) {
 
 fn ask(client: &mut Client, memory: &mut [u8], page: usize, store: bool) -> bool {
     let at = memory[page * PAGE..][..PAGE].as_mut_ptr() as usize;
-    // SAFETY: the memory outlives the client's use of it: all requests complete before this program goes on.
+    // SAFETY: the memory outlives the client's use of it, because all requests complete before the memory is freed.
     unsafe { if store { client.store(page as u32, at) } else { client.load(page as u32, at) } }.is_ok()
 }
 
-/// Returns the nanoseconds of one load.
+/// Loads one page and returns the time that it took, in ns.
 fn one(client: &mut Client, memory: &mut [u8], page: usize) -> u64 {
     let (begun, mut done) = (Instant::now(), Vec::new());
     assert!(ask(client, memory, page, false));

@@ -1,11 +1,11 @@
-//! Cache of footprints of earlier commands, in one file of the user's cache folder.
+//! Cache of the footprints of earlier commands, in one file of the user's cache folder.
 //!
-//! Command lines can hold secrets, so only the user can read the file, and it names commands by their SHA-256,
-//! from which nobody finds a command that cannot be guessed as a whole. (The workspace's other hash, rapidhash,
-//! is made for speed and can be inverted.)
+//! Because command lines can contain secrets, only the user can read the file, and the file names each command by its SHA-256. From the
+//! digest a command can be found only by guessing it as a whole. (The workspace's other hash, rapidhash, is made for speed and can be
+//! inverted.)
 //!
-//! A cache never causes a failure: an entry that cannot be read is measured again, and one that cannot be written
-//! is not remembered.
+//! The cache never causes a failure: if an entry cannot be read, the footprint is measured again; if an entry cannot be written, the
+//! footprint is not remembered.
 
 use crate::footprint::Weighing;
 use crate::program::Program;
@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
 use unrack_record::Build;
 
 const MOST_ENTRIES: usize = 1000;
-/// Bytes of the files that a command names which are read, at most: what is beyond is told by size and time of change.
+/// Most bytes that are read of the files that a command names. Files beyond this limit are identified by size and modification time.
 const TOLD_BY_BYTES: u64 = 16 << 20;
 
-/// Cache of a user.
+/// Footprint cache of one user.
 pub(crate) struct Cache {
     path: PathBuf,
 }
@@ -34,13 +34,13 @@ pub(crate) struct Key(String);
 struct Entry {
     #[serde(flatten)]
     weighing: Weighing,
-    /// Time of the entry, in seconds since 1970.
+    /// Time at which the entry was written, in seconds since 1970.
     at: u64,
 }
 
 impl Key {
-    /// Makes the key of a command from what its footprint visibly depends on: its words, its file, the current
-    /// folder, and the files that its words name, such as a script and its input.
+    /// Makes the key of a command from everything that its footprint visibly depends on: its words, its executable, the current folder, and
+    /// the files that its words name, for example a script and its input.
     pub(crate) fn for_program(program: &Program) -> Option<Key> {
         let meta = program.path.metadata().ok()?;
         let path = program.path.canonicalize().ok()?;
@@ -54,27 +54,27 @@ impl Key {
         Some(Key(text))
     }
 
-    /// Makes the key specific to a build, since another one may measure differently.
+    /// Makes the key specific to a build of Unrack, because another build may measure differently.
     pub(crate) fn weighed_by(self, build: &Build) -> Key {
         Key(format!("{} {}", self.0, build.sources))
     }
 
-    /// Returns the text.
+    /// Returns the text of the key.
     pub(crate) fn into_text(self) -> String {
         self.0
     }
 
-    /// Returns the key's name in the file.
+    /// Returns the name of the key in the cache file.
     fn digest(&self) -> String {
         hex(self.0.as_bytes())
     }
 }
 
-/// Returns what tells one state of a file from another; `None` if no file has this name. It is told by its bytes if `left`
-/// has room for them, as a program may write the same output in each run.
+/// Returns a text that distinguishes states of a file; `None` if no file has this name. The text is a digest of the file's bytes if `left`
+/// has room for them, because a program may rewrite the same output in each run; otherwise it is size and modification time.
 fn file_state(path: &Path, left: &mut u64) -> Option<String> {
     let meta = path.metadata().ok().filter(|meta| meta.is_file())?;
-    // Files of the kernel are empty by their size, and reads of some wait for what comes.
+    // Files of the kernel have size 0, and reading some of them blocks.
     if meta.size() == 0 {
         return Some("empty".into());
     }
@@ -117,20 +117,20 @@ impl Cache {
             let oldest = entries.iter().min_by_key(|(_, entry)| entry.at).map(|(key, _)| key.clone());
             entries.remove(&oldest.expect("there are more than a few"));
         }
-        // If this fails, the footprint is not remembered: see above.
+        // Ignored: if the write fails, the footprint is not remembered.
         if self.make_folder().is_ok() {
             let _ = unrack_record::write_private_json(&self.path, &entries);
         }
     }
 
-    /// Makes the folder, which nobody else can enter from now on.
+    /// Makes the folder of the cache, and restricts it to the user.
     fn make_folder(&self) -> io::Result<()> {
         let folder = self.path.parent().ok_or(io::ErrorKind::NotFound)?;
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         std::fs::set_permissions(folder, Permissions::from_mode(0o700))
     }
 
-    /// Returns the file's entries, except those of an older version, which named commands by their words.
+    /// Returns the entries of the cache file, without those of an older version, which named commands by their words.
     fn entries(&self) -> BTreeMap<String, Entry> {
         let mut entries: BTreeMap<String, Entry> = unrack_record::read_json(&self.path).unwrap_or_default();
         entries.retain(|name, _| is_digest(name));
@@ -171,7 +171,7 @@ mod tests {
         let cache = Cache { path: folder.path("unrack/footprints.json") };
         let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
         let parent = cache.path.parent().unwrap();
-        // A file of an older version.
+        // A cache file of an older version.
         std::fs::create_dir(parent).unwrap();
         std::fs::set_permissions(parent, Permissions::from_mode(0o755)).unwrap();
         let old = r#"{"["login", "--password=x"]": {"anonymous": 1, "shared": 2, "at": 3}}"#;
@@ -213,7 +213,7 @@ mod tests {
         assert_ne!(first, key());
         std::fs::write(&script, "echo a").unwrap();
         assert_eq!(first, key(), "the same bytes, written again");
-        // The script's bytes take some of the room.
+        // The bytes of the script use up some of the limit.
         let room = TOLD_BY_BYTES - "echo a".len() as u64;
         for bytes in [0, 1, 2, room, room + 1, TOLD_BY_BYTES + 1] {
             let before = key();

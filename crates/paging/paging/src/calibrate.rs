@@ -1,9 +1,8 @@
-//! Cost of the pager itself, measured where it will run.
+//! Measures the cost of the pager itself, on the machine on which it will run.
 //!
-//! `unrack` runs itself, as a program that touches pages in a circle larger than its local memory, so that every
-//! touch is a fetch. The program's own clock gives the *floor*: no shorter delay can be injected. The part of it
-//! that the pager cannot see, on the way from the access to the pager and back, has to be added to the pager's
-//! own account: see `unseen_ns` of the control segment.
+//! `unrack` runs itself as a program that cycles through more pages than its local memory holds, so that every touch is a fetch. The time
+//! per fetch on the program's clock is the *floor*: no shorter delay can be injected. Part of the floor is spent between the access and the
+//! pager, where the pager cannot measure it. This part must be added to the pager's own account: see `unseen_ns` of the control segment.
 
 use crate::control_file::ControlFile;
 use crate::delay::Delay;
@@ -27,18 +26,17 @@ pub const TOUCH_VERB: &str = "__touch";
 const LOCAL_PAGES: u64 = 512;
 const PAGES: usize = 4 * LOCAL_PAGES as usize;
 const PASSES: usize = 9;
-/// Longest time of a calibration: the pager needs a moment to notice that the program has outgrown its local
-/// memory.
+/// Longest time of a calibration. It is long because the pager needs a moment to notice that the program has outgrown its local memory.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Place where faults are handled.
+/// Thread that handles faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FaultMode {
-    /// A thread of the pager, while the faulting thread waits: correct for every program.
+    /// A thread of the pager handles the fault while the faulting thread waits. Correct for every program.
     #[default]
     Blocking,
-    /// The faulting thread itself: faster, and ends programs that it could not keep correct.
+    /// The faulting thread handles the fault itself. Faster, but ends programs that this mode cannot run correctly.
     Fast,
 }
 
@@ -46,7 +44,7 @@ impl FaultMode {
     /// Checks that this machine supports the mode.
     ///
     /// # Errors
-    /// [`PagingError::Lacking`] if it does not.
+    /// [`PagingError::Lacking`] if the machine does not support the mode.
     pub fn check(self) -> Result<(), PagingError> {
         match self {
             FaultMode::Blocking => Ok(()),
@@ -58,20 +56,20 @@ impl FaultMode {
 /// Cost of one fetch, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize)]
 pub struct Calibration {
-    /// Mode for which it was measured, and holds.
+    /// Mode in which the cost was measured, and for which it holds.
     pub mode: FaultMode,
-    /// Time of a fetch as the program sees it, with no delay injected.
+    /// Time of a fetch as the program sees it, when no delay is injected.
     pub floor_ns: f64,
-    /// Part of the floor that is missing in the pager's own account.
+    /// Part of the floor that the pager's own account lacks.
     pub unseen_ns: f64,
 }
 
-/// Measures this machine's pager, in less than half a second if the machine is idle, and no longer than `until`.
+/// Measures the cost of this machine's pager. Takes less than half a second on an idle machine, and never longer than `until`.
 ///
 /// # Errors
-/// [`PagingError::Lacking`] if this machine cannot run programs with remote memory, [`PagingError::OutOfTime`] if
-/// `until` has passed, [`PagingError::Interrupted`] if a signal asked us to stop, [`PagingError::Failed`] if too few
-/// passes were good, or the measured program did not run to its end.
+/// [`PagingError::Lacking`] if this machine cannot run programs with remote memory, [`PagingError::OutOfTime`] if `until` has
+/// passed, [`PagingError::Interrupted`] if a signal asked this process to stop, [`PagingError::Failed`] if too few passes were good,
+/// or the measured program did not run to its end.
 pub fn calibrate(mode: FaultMode, until: Option<Instant>) -> Result<Calibration, PagingError> {
     let folder = Folder::fast()?;
     let answer = folder.path("passes");
@@ -106,10 +104,11 @@ pub fn calibrate(mode: FaultMode, until: Option<Instant>) -> Result<Calibration,
     })
 }
 
-/// Most measurements of the pager's cost, until one is undisturbed.
+/// Most measurements of the pager's cost. Measuring stops earlier at the first measurement that other work did not disturb.
 const TRIES: u32 = 2;
 
-/// Measures as [`calibrate`] does, again if other work disturbed it. Returns the last measurement, and what disturbed it.
+/// Measures as [`calibrate`] does, and repeats the measurement if other work disturbed it. Returns the last measurement, and its
+/// disturbance if there was one.
 ///
 /// # Errors
 /// As [`calibrate`].
@@ -136,7 +135,7 @@ pub fn calibrate_undisturbed(
     Ok(last)
 }
 
-/// One round through all pages.
+/// One pass over all pages.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Pass {
     ns: u64,
@@ -145,7 +144,7 @@ struct Pass {
 }
 
 impl Pass {
-    /// Returns whether most touches of the round were fetches.
+    /// Returns whether most touches of the pass were fetches.
     fn is_good(&self) -> bool {
         self.fetches as usize >= PAGES / 2
     }
@@ -159,7 +158,7 @@ impl Pass {
     }
 }
 
-/// Returns the medians over those passes that consist of fetches.
+/// Returns the medians over the good passes, or `None` if there are none.
 fn summary(mode: FaultMode, passes: &[Pass]) -> Option<Calibration> {
     let (mut floors, mut unseens) = (Vec::new(), Vec::new());
     for pass in passes.iter().filter(|pass| pass.is_good()) {
@@ -178,7 +177,7 @@ fn median(values: &mut [f64]) -> Option<f64> {
     }
 }
 
-/// Runs as the measured program: writes one line per pass to `out`.
+/// Runs as the program that [`calibrate`] measures: touches its pages repeatedly, and writes one line per pass to `out`.
 ///
 /// # Errors
 /// [`PagingError::Usage`] if this process was not started by [`calibrate`], [`PagingError::Failed`] if the control file

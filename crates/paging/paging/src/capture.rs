@@ -1,7 +1,7 @@
-//! Capture: merges the spool files of all processes of a run into one `trace.parquet`.
+//! Merges the spool files of all processes of a run into one `trace.parquet`.
 //!
-//! Spools are written by processes that may be killed at any moment, so an invalid record is left out and
-//! counted, and a truncated file counts up to its end.
+//! The processes that write spools may be killed at any moment. Therefore invalid records are left out and counted, and a truncated file is
+//! read up to its end.
 
 use crate::PagingError;
 use std::collections::HashMap;
@@ -15,10 +15,11 @@ use unrack_record::{Warning, page_space};
 
 const RECORD: usize = size_of::<SpooledTransfer>();
 const HIGHEST_PAGE: u64 = 1 << 48;
-/// Largest difference in ns between a run's clock and its records' clock: starting and ending take time.
+/// Largest difference in ns between the clock of a run and the clock of its records. They differ because start and end of a program take
+/// time.
 const CLOCK_SLACK_NS: u64 = 10_000_000_000;
 
-/// Contents of the spools.
+/// Contents of all spools.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Found {
     pub rows: Vec<Row>,
@@ -27,14 +28,14 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Returns the warning that records were left out.
+    /// Returns the warning that damaged records were left out, if there were any.
     pub(crate) fn warning(&self) -> Option<Warning> {
         let text = format!("{} captured records were damaged and left out", self.damaged);
         (self.damaged > 0).then(|| Warning::new("damaged-records", text))
     }
 }
 
-/// Reads all spools of `folder`. Rows are sorted by time, and threads numbered from 0 in order of appearance.
+/// Reads all spools of `folder`. Sorts the rows by time, and numbers the threads from 0 in order of appearance.
 pub(crate) fn read_spools(folder: &Path, run_ns: u64) -> Result<Found, PagingError> {
     let cannot = || PagingError::failed("read what was captured");
     let mut found = Found::default();
@@ -50,7 +51,7 @@ pub(crate) fn read_spools(folder: &Path, run_ns: u64) -> Result<Found, PagingErr
     Ok(found)
 }
 
-/// Writes the trace.
+/// Writes rows and metadata to a trace file.
 pub(crate) fn write_trace(path: &Path, rows: &[Row], meta: &Meta) -> Result<(), PagingError> {
     let failed = |why: unrack_record::RecordError| PagingError::Failed(why.to_string());
     let mut writer = Writer::create(path).map_err(failed)?;
@@ -60,7 +61,7 @@ pub(crate) fn write_trace(path: &Path, rows: &[Row], meta: &Meta) -> Result<(), 
     writer.finish(meta).map_err(failed)
 }
 
-/// Returns the process of a spool's name: `spool-00000007` belongs to process 7.
+/// Returns the process to which a spool file belongs, by its name: `spool-00000007` belongs to process 7.
 fn process_of(name: &str) -> Option<u32> {
     name.strip_prefix("spool-").filter(|digits| digits.len() == 8)?.parse().ok()
 }
@@ -111,7 +112,7 @@ fn row(transfer: SpooledTransfer, process: u32, latest_ns: u64) -> Option<Row> {
     Some(Row {
         t_ns: transfer.t_ns,
         thread: transfer.thread,
-        // Beyond 65,536 processes, numbers are reused.
+        // With more than 65,536 processes, numbers are reused.
         page: page_space::page_number(process as u16, transfer.page),
         kind,
         bytes: PAGE as u32,
@@ -120,7 +121,7 @@ fn row(transfer: SpooledTransfer, process: u32, latest_ns: u64) -> Option<Row> {
     })
 }
 
-/// Numbers the threads that fetched 0, 1, 2, …; write-backs, which no thread waits for, get number 0.
+/// Numbers the threads that fetched 0, 1, 2, …. Write-backs get number 0, because no thread waits for them.
 fn number_threads(rows: &mut [Row]) {
     let mut numbers = HashMap::new();
     for row in rows {

@@ -1,4 +1,4 @@
-//! Control file of a run, from our side: settings before the first process starts, counts afterwards.
+//! Control file of a run, as `unrack` uses it: it writes settings before the first process starts, and reads counts afterwards.
 
 use crate::PagingError;
 use memmap2::{MmapOptions, MmapRaw};
@@ -9,23 +9,23 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use unrack_pager::control::{ControlHead, MAGIC};
 
-/// The mapped control file. All its contents are atomic numbers that any process of the run may write.
+/// A mapped control file. It contains only atomic numbers, because any process of the run may write them at any time.
 pub struct ControlFile {
     map: MmapRaw,
-    /// File with the lock, kept by its creator: pagers end their processes when the lock is free.
+    /// The locked file, kept open by the creator of the control file. Pagers end their processes when they find the lock free.
     _locked: Option<File>,
 }
 
 impl ControlFile {
-    /// Creates a control file of zeros, followed by delay samples (picoseconds).
+    /// Creates a control file of zeros, followed by the delay samples (picoseconds).
     ///
     /// # Errors
-    /// [`PagingError::Failed`] if there is a file of this name, or the file cannot be made, written or mapped.
+    /// [`PagingError::Failed`] if a file of this name exists already, or the file cannot be made, written or mapped.
     pub fn create(path: &Path, samples: &[u64]) -> Result<ControlFile, PagingError> {
         let cannot = || PagingError::failed::<io::Error>(format!("make {}", path.display()));
         let bytes = size_of::<ControlHead>() as u64 + samples.len() as u64 * 8;
         let file = File::options().read(true).write(true).create_new(true).open(path).map_err(cannot())?;
-        // Allocated now, so that no process can meet a full file system when it counts.
+        // Allocated here, so that no process meets a full file system when it counts.
         let room = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes);
         room.map_err(io::Error::from).map_err(cannot())?;
         write_samples(&file, samples).map_err(cannot())?;
@@ -37,7 +37,7 @@ impl ControlFile {
         Ok(control)
     }
 
-    /// Opens the control file of the run that this process is part of.
+    /// Opens the control file of the run to which this process belongs.
     ///
     /// # Errors
     /// [`PagingError::Failed`] if the file cannot be opened or mapped, or is not a control file.
@@ -55,8 +55,8 @@ impl ControlFile {
 impl std::ops::Deref for ControlFile {
     type Target = ControlHead;
     fn deref(&self) -> &ControlHead {
-        // SAFETY: `map` checked the length; a mapping is page-aligned; the memory stays mapped as long as `self`;
-        // atomics may hold any value and be written by any process.
+        // SAFETY: `map` checked the length; a mapping is page-aligned; the memory stays mapped as long as `self` lives; atomics may hold
+        // any value, and any process may write them.
         unsafe { &*(self.map.as_ptr() as *const ControlHead) }
     }
 }

@@ -1,34 +1,34 @@
-//! Delay of a fetch: a constant latency, or completion times drawn from those of a simulated fabric.
+//! Delay of a page fetch: either a constant latency, or completion times drawn from those of a simulated fabric.
 
 use crate::PagingError;
 use std::path::Path;
 use unrack_record::completions::{self, Kind};
 use unrack_units::{Bytes, Rate, Time};
 
-/// Number of samples beyond which more say nothing new.
+/// Most samples that are kept, because more samples add no information.
 const MOST_SAMPLES: usize = 1_000_000;
 const PAGE: Bytes = Bytes::new(crate::proc::PAGE);
 
-/// Delay of a fetch.
+/// Delay of a page fetch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Delay {
     pub(crate) latency: Time,
-    /// Samples of whole completion times, in picoseconds, including transmission; empty: the delay is constant.
+    /// Samples of whole completion times, in picoseconds, including transmission. Empty if the delay is constant.
     pub(crate) samples: Vec<u64>,
     pub(crate) bandwidth: Rate,
 }
 
 impl Delay {
-    /// Makes a constant delay. `latency` is the time of a fetch besides the transmission of its page.
+    /// Makes a constant delay. `latency` is the time of a fetch without the transmission of its page.
     pub fn constant(latency: Time, bandwidth: Rate) -> Delay {
         Delay { latency, samples: Vec::new(), bandwidth }
     }
 
-    /// Makes a delay drawn from the fetches of `completions.parquet`. Pages queue at the rate of that network's
-    /// links, unless another is given.
+    /// Makes a delay that is drawn from the fetches of a `completions.parquet`. Pages queue at the rate of that network's links, unless
+    /// `bandwidth` gives another rate.
     ///
     /// # Errors
-    /// [`PagingError::Usage`] if the file cannot be read as completions, or has no fetch.
+    /// [`PagingError::Usage`] if the file cannot be read as completions, or contains no fetch.
     pub fn drawn(path: &Path, bandwidth: Option<Rate>) -> Result<Delay, PagingError> {
         let (meta, rows) = completions::read(path).map_err(|why| PagingError::Usage(why.to_string()))?;
         let fetches = rows.iter().filter(|row| row.kind == Kind::Fetch);
@@ -44,7 +44,7 @@ impl Delay {
         Ok(Delay { latency: Time::ZERO, samples: thinned(all), bandwidth })
     }
 
-    /// Returns the latency besides transmission; zero if the delay is drawn.
+    /// Returns the latency without transmission; zero if the delay is drawn.
     pub fn latency(&self) -> Time {
         self.latency
     }
@@ -54,7 +54,7 @@ impl Delay {
         self.bandwidth
     }
 
-    /// Returns the mean of the whole delay of a single fetch, in ns.
+    /// Returns the mean total delay of a single fetch, in ns.
     pub fn mean_ns(&self) -> f64 {
         match self.samples.len() {
             0 => self.latency.as_ns_f64() + self.transmission_ns(),
@@ -70,7 +70,7 @@ impl Delay {
     }
 }
 
-/// Thins samples: sorts them and takes every n-th, which has the same distribution.
+/// Reduces the samples to [`MOST_SAMPLES`]: sorts them and takes every n-th, which keeps their distribution.
 fn thinned(mut all: Vec<u64>) -> Vec<u64> {
     if all.len() <= MOST_SAMPLES {
         return all;

@@ -1,32 +1,32 @@
-//! Disturbance of a run by other work: computed from the machine's counters before and after, with limits beyond
-//! which a run's time is not used.
+//! Estimates how much other work on the machine disturbed a run, from the machine's counters before and after it, with limits beyond which
+//! the run's time is not used.
 //!
-//! Arithmetic only: [`MachineCounters::now`], in `readings`, is what accesses the machine.
+//! This module only computes. [`MachineCounters::now`], in `readings`, reads the counters from the machine.
 
 use std::collections::BTreeMap;
 use unrack_record::{OtherWork, Warning};
 
-/// Counters of the machine at one moment. Times are in seconds since it started.
+/// Counters of the machine at one moment. Times are in seconds since the machine started.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MachineCounters {
     pub at_s: f64,
-    /// Number of cores that this process, and thus its programs, may use.
+    /// Number of cores that this process, and therefore its programs, may use.
     pub cores: u32,
-    /// Time that those cores were busy, all together.
+    /// Time that those cores were busy, in total.
     pub busy_s: f64,
-    /// Time that the hypervisor gave them to other machines while they had work.
+    /// Time that the hypervisor gave those cores to other virtual machines while they had work.
     pub steal_s: f64,
     /// CPU time of this process and of all children that it has waited for.
     pub own_s: f64,
-    /// CPU time of the kernel's threads, by number: they work for the program too.
+    /// CPU time of each kernel thread, by thread number. Kernel threads are counted separately because they work for the program too.
     pub kernel_s: BTreeMap<u32, f64>,
-    /// Time in which some task waited for a core; `None` if the kernel does not count it.
+    /// Time in which at least one task waited for a core; `None` if the kernel does not count it.
     pub waiting_s: Option<f64>,
-    /// Number of tasks that run or wait to run, without the one that reads this.
+    /// Number of tasks that run or wait to run, without the task that reads this number.
     pub queue: u32,
 }
 
-/// Load of the machine while a program ran.
+/// Load of the machine during a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MachineLoad {
     pub wall_s: f64,
@@ -36,31 +36,30 @@ pub struct MachineLoad {
     pub others_s: f64,
     pub steal_s: f64,
     pub waiting_s: Option<f64>,
-    /// Number of other tasks that ran or waited to run: the smaller of before and after.
+    /// Number of other tasks that ran or waited to run: the smaller of the values before and after.
     pub queue: u32,
 }
 
-/// Fraction of a core, or of the program's own time, that others may take. It lengthens a run by no more than
-/// this fraction, which is how much native runs scatter by themselves on an otherwise idle virtual machine (128
-/// and 136 ms, 150 and 183 ms).
+/// Fraction of a core, or of the program's own time, that other work may take. It lengthens a run by at most this fraction. Native runs
+/// scatter as much even on an otherwise idle virtual machine (128 and 136 ms, 150 and 183 ms).
 const TOLERATED: f64 = 0.1;
-/// Error of counted times: busy and stolen time is counted in ticks of 10 ms, at both ends, and own time too, so
-/// three may be wrong.
+/// Error of the counted times. The kernel counts busy and stolen time in ticks of 10 ms, and each reading may be off by one tick, so with
+/// the program's own time, three ticks may be wrong.
 const TICKS_S: f64 = 0.03;
-/// Fraction of the hardware threads up to which each busy one can have a core to itself: a core of two hardware
-/// threads belongs to one of them only while the other is idle.
+/// Fraction of the hardware threads up to which each busy thread can have a core for itself. A core with two hardware threads serves one of
+/// them alone only while the other is idle.
 const ROOMY: f64 = 0.5;
-/// Largest tolerated fraction of a run's time in which some task waited for a core that others had. Less than
-/// this lengthens a run by less than native runs scatter, since not every wait is the program's.
+/// Largest tolerated fraction of a run's time in which a task waited for a core that other work used. A smaller fraction lengthens a run by
+/// less than native runs scatter, because not every wait is the program's.
 const WAITING: f64 = 0.2;
 
-/// Part of a core that a busy hardware thread takes from the other one of the core, at most.
+/// Largest fraction of a core that a busy hardware thread takes from the sibling thread on the same core.
 const BESIDE: f64 = 0.5;
-/// Largest part of a run's time that is taken to be others': beyond it, nothing is known of the run.
+/// Largest fraction of a run's time that is attributed to other work. Beyond it, the run permits no conclusion.
 const MOST_LOST: f64 = 0.9;
 
 impl MachineLoad {
-    /// Computes the load from one reading to the next.
+    /// Computes the load between two readings of the counters.
     pub fn between(before: &MachineCounters, after: &MachineCounters) -> MachineLoad {
         let of_kernel = after.kernel_s.iter().filter_map(|(id, s)| Some(s - before.kernel_s.get(id)?));
         let own_s = after.own_s - before.own_s;
@@ -76,13 +75,14 @@ impl MachineLoad {
         }
     }
 
-    /// Returns the reason why a run under this load is not to be used, if there is one.
+    /// Returns the reason why a run under this load must not be used, if there is one.
     pub fn disturbance(&self) -> Option<Warning> {
         self.stolen().or_else(|| self.shared()).or_else(|| self.queued()).or_else(|| self.waited())
     }
 
-    /// Returns the part of the run's time that other work may have added, at most: what tasks waited for a core that others had, half
-    /// of the time in which others ran on hardware threads beside the program's, and the turns of other tasks in the queue.
+    /// Returns the largest fraction of the run's time that other work may have added. It is the maximum of four estimates: waits of tasks
+    /// for a core that other work used; half of the time in which other work may have run on sibling hardware threads of the program's; the
+    /// turns of other tasks in the run queue; and the time that the hypervisor took.
     pub fn lost(&self) -> f64 {
         let wall_s = self.wall_s.max(f64::MIN_POSITIVE);
         let by_others = (self.others_s + self.steal_s) / wall_s;
@@ -94,7 +94,7 @@ impl MachineLoad {
         [waited, beside, queued, self.steal_s / wall_s].into_iter().fold(0.0, f64::max).min(MOST_LOST)
     }
 
-    /// Returns the load in the form that is recorded.
+    /// Returns the load in the form in which it is recorded.
     pub fn other_work(&self) -> OtherWork {
         let part = |s: f64| if self.wall_s > 0.0 { s / self.wall_s } else { 0.0 };
         OtherWork {
@@ -123,8 +123,8 @@ impl MachineLoad {
         (self.queue > 0 && self.queue >= self.cores).then(|| Warning::new("run-queue", text))
     }
 
-    /// Tasks wait only while somebody has the core. What others and the hypervisor had bounds the waits that they
-    /// caused: the rest is the program's own threads and its pager, which wake each other up on one core.
+    /// A task waits only while another task has the core. Therefore the core time of other processes and of the hypervisor bounds the waits
+    /// that they caused. The remaining waits come from the program's own threads and its pager, which wake each other up on one core.
     fn waited(&self) -> Option<Warning> {
         let by_others_s = self.waiting_s?.min(self.others_s + self.steal_s);
         let part = by_others_s / self.wall_s.max(f64::MIN_POSITIVE);
@@ -150,7 +150,7 @@ mod tests {
         load.disturbance().map(|why| why.key)
     }
 
-    /// Loads of the NumPy example on a virtual machine of two cores, as measured.
+    /// Measured loads of the NumPy example on a virtual machine with two cores.
     #[test]
     fn runs_beside_recorded_work_are_disturbed() {
         let native_beside_one_thread = load(2, 0.178, 0.177, 0.173, 0.057, 1);
@@ -159,7 +159,7 @@ mod tests {
         for disturbed in [native_beside_one_thread, native_beside_a_compiler, remote_beside_one_thread] {
             assert_eq!(key(disturbed).as_deref(), Some("other-work"), "{disturbed:?}");
         }
-        // The same runs without the other work.
+        // The same runs without other work.
         for disturbed in [native_beside_one_thread, native_beside_a_compiler, remote_beside_one_thread] {
             let alone = MachineLoad {
                 others_s: 0.01,
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(key(MachineLoad { steal_s: 0.2, ..alone }).as_deref(), Some("steal"));
         assert_eq!(key(MachineLoad { others_s: 0.2, ..alone }).as_deref(), Some("other-work"));
         assert_eq!(key(MachineLoad { queue: 2, ..alone }).as_deref(), Some("run-queue"));
-        // Others that had a core of their own, and yet were waited for.
+        // Other work that had cores for itself, but for whose cores tasks waited nevertheless.
         let roomy = load(64, 1.0, 1.0, 0.5, 0.5, 0);
         assert_eq!(key(roomy).as_deref(), Some("cpu-pressure"));
         assert_eq!(key(MachineLoad { waiting_s: None, ..alone }), None, "a kernel that does not count it");
@@ -204,7 +204,7 @@ mod tests {
             None,
             "as many threads as cores wait for each other"
         );
-        // A program and its pager on one core of an idle machine, as measured.
+        // Measured load of a program and its pager on one core of an idle machine.
         assert_eq!(key(load(2, 0.676, 0.66, 0.01, 0.32, 0)), None);
     }
 
@@ -226,7 +226,7 @@ mod tests {
             ..MachineCounters::default()
         };
         let before = reading(100.0, 50.0, 7.0, &[(11, 1.0), (12, 5.0)]);
-        // One of them ended meanwhile: its five seconds do not count as others' work.
+        // One kernel thread ended meanwhile. Its five seconds must not count as time of other work.
         let load = MachineLoad::between(&before, &reading(101.0, 51.6, 8.0, &[(11, 1.4), (13, 0.1)]));
         assert!((load.others_s - 0.2).abs() < 1e-9, "{load:?}");
         assert_eq!((load.wall_s, load.own_s, load.queue, load.waiting_s), (1.0, 1.0, 0, None));

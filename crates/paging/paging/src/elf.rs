@@ -1,7 +1,7 @@
-//! Parser of an ELF file, as far as needed to tell whether a preload library can get into the program.
+//! Parser of an ELF file, as far as needed to decide whether a preload library can be loaded into the program.
 //!
-//! The kernel and the loader heed the header and the program headers alone, so a file whose other tables are damaged is read, too:
-//! only those two are parsed.
+//! Only the header and the program headers are parsed. The kernel and the loader use only those two, so a file whose other tables are
+//! damaged is accepted too.
 //!
 //! Reference: System V ABI, chapters 4 and 5; `elf(5)`.
 
@@ -23,29 +23,29 @@ const THIS_MACHINE: u16 = ::elf::abi::EM_X86_64;
 #[cfg(target_arch = "aarch64")]
 const THIS_MACHINE: u16 = ::elf::abi::EM_AARCH64;
 
-/// Kind of a file.
+/// Kind of an executable file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Elf {
     Other,
     /// Built for a 32-bit, big-endian or other processor.
     Foreign,
-    /// Names no program loader: nothing can be preloaded.
+    /// Names no program loader, so that no library can be preloaded.
     Static,
-    /// Loaded by this program loader.
+    /// Loaded by the program loader at this path.
     Dynamic(PathBuf),
 }
 
-/// Way of the pager into a program.
+/// How the pager gets into a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Entrance {
-    /// The loader preloads it.
+    /// The loader preloads the pager.
     Preload,
-    /// Its tracer puts it there.
+    /// The tracer of the program injects the pager.
     Agent,
 }
 
 impl Elf {
-    /// Returns the way into a program of this machine.
+    /// Returns how the pager gets into the program; `None` if the file is not a program for this machine.
     pub(crate) fn entrance(&self) -> Option<Entrance> {
         match self {
             Elf::Other | Elf::Foreign => None,
@@ -56,15 +56,15 @@ impl Elf {
     }
 }
 
-/// Returns whether a loader is that of the musl C library, for which the preload library is not built.
+/// Returns whether a loader belongs to the musl C library, for which the preload library is not built.
 fn is_musl(loader: &Path) -> bool {
     loader.file_name().is_some_and(|name| name.as_bytes().starts_with(b"ld-musl"))
 }
 
-/// Reads the kind of a file.
+/// Reads the header of a file, and returns the kind of the file.
 ///
 /// # Errors
-/// If the file cannot be read, or is an ELF file that is truncated.
+/// If the file cannot be read, or is a truncated ELF file.
 pub(crate) fn read(file: &File) -> io::Result<Elf> {
     let mut head = [0u8; 64];
     let len = read_up_to(file, &mut head, 0)?;
@@ -127,7 +127,7 @@ fn cut_short() -> io::Error {
 mod tests {
     use super::*;
 
-    /// Makes a header with one program header, of `kind`, for an interpreter at the end of both.
+    /// Makes an ELF header with one program header of type `kind`, which refers to an interpreter behind both.
     fn elf(kind: u32, interpreter: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0u8; 120];
         bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");

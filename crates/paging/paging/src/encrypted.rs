@@ -1,8 +1,8 @@
-//! Encrypted connections of pagers to a memory node, made by this process, since a pager cannot hold TLS.
+//! Encrypts the connections of pagers to a memory node. This process does it, because a pager cannot contain TLS.
 //!
-//! A pager lives in a program that it does not own: it has no allocator but its own heap, no thread-local
-//! storage, no locks. So it connects to a socket here, in a folder that only this user can enter, and a thread
-//! for each connection carries its bytes to the node and back.
+//! A pager lives in a foreign program: it has no allocator except its own heap, no thread-local storage, and no locks. Therefore a pager
+//! connects to a socket of this process, in a folder that only this user can enter, and one thread per connection copies the bytes to the
+//! memory node and back.
 
 use crate::PagingError;
 use crate::folder::Folder;
@@ -18,15 +18,15 @@ use unrack_keys::wire::keep_alive;
 use unrack_keys::{Keys, Wire};
 use unrack_wire::PATIENCE;
 
-/// Longest time to reach the node and prove keys: the same as a pager waits to be greeted.
+/// Longest time to reach the memory node and prove keys. A pager waits as long for the greeting of the node.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Time between two readings of the clock meanwhile.
+/// Timeout of each read and write during connection setup, after which the deadline is checked again.
 const TICK: Duration = Duration::from_millis(500);
-/// Most bytes that wait in each direction: as many pages as a pager has under way.
+/// Most bytes that are buffered in each direction: as many pages as a pager has in flight.
 const BUFFER: usize = 256 << 10;
 const SOCKET: &str = "node";
 
-/// Socket for pagers, which exists until this is dropped.
+/// Socket for pagers. It exists until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Encryption {
     folder: Folder,
@@ -38,7 +38,7 @@ struct Shared {
     node: SocketAddrV4,
     keys: Arc<Keys>,
     stop: AtomicBool,
-    /// Reason why the last connection that failed did so.
+    /// Error of the connection that failed last.
     failure: Mutex<Option<String>>,
 }
 
@@ -58,12 +58,12 @@ impl Encryption {
         Ok(Encryption { folder, shared })
     }
 
-    /// Returns the path to which pagers connect.
+    /// Returns the path of the socket to which pagers connect.
     pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path(SOCKET)
     }
 
-    /// Returns why the last connection that failed did so.
+    /// Returns the error of the connection that failed last.
     pub(crate) fn failure(&self) -> Option<String> {
         self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -72,7 +72,7 @@ impl Encryption {
 impl Drop for Encryption {
     fn drop(&mut self) {
         self.shared.stop.store(true, Relaxed);
-        // Wakes the thread that accepts; if nobody listens any more, it is awake.
+        // Wakes the accepting thread. If the connection fails, the thread has left its loop already.
         let _ = UnixStream::connect(self.socket());
     }
 }
@@ -87,16 +87,16 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
             if let Err(error) = shared.carry(&near) {
                 *shared.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             }
-            // Bytes that are unread there end with the connection.
+            // Bytes that the pager has not read yet are lost with the connection.
             let _ = near.shutdown(Shutdown::Both);
         };
-        // Without a thread, the pager sees its connection close.
+        // If no thread can be started, the pager sees its connection close.
         drop(std::thread::Builder::new().name("unrack-tls".into()).spawn(carry));
     }
 }
 
 impl Shared {
-    /// Carries the bytes between one pager and the node, until one of them ends.
+    /// Copies bytes between one pager and the memory node, until either of them closes its connection.
     fn carry(&self, near: &UnixStream) -> Result<(), String> {
         let mut far = self.dial().map_err(|error| format!("the memory node at {}: {error}", self.node))?;
         pump(near, &mut far).map_err(|error| format!("the connection to {}: {error}", self.node))
@@ -113,7 +113,7 @@ impl Shared {
     }
 }
 
-/// Carries bytes both ways. Neither direction waits for the other.
+/// Copies bytes in both directions. Neither direction waits for the other.
 fn pump(near: &UnixStream, far: &mut Wire) -> io::Result<()> {
     near.set_nonblocking(true)?;
     far.socket().set_nonblocking(true)?;
@@ -149,12 +149,12 @@ fn wait(near: &UnixStream, far: &Wire, up: &Buffer, down: &Buffer) -> io::Result
     }
 }
 
-/// Buffer for the bytes of one direction.
+/// Buffer for one direction of a connection.
 struct Buffer {
     bytes: Box<[u8]>,
     start: usize,
     end: usize,
-    /// True if no more bytes come.
+    /// True if no more bytes will arrive.
     ended: bool,
 }
 
@@ -171,7 +171,7 @@ impl Buffer {
         self.end < BUFFER && !self.ended
     }
 
-    /// Returns whether all bytes were passed on, and no more come.
+    /// Returns whether all bytes were passed on and no more will arrive.
     fn is_over(&self) -> bool {
         self.ended && self.is_empty()
     }
@@ -184,7 +184,7 @@ impl Buffer {
                 Ok(0) => self.ended = true,
                 Ok(count) => self.end += count,
                 Err(error) if is_early(&error) => break,
-                // A process that was killed sends no farewell.
+                // A peer that was killed resets the connection without a closing message.
                 Err(error) if is_end(&error) => self.ended = true,
                 Err(error) => return Err(error),
             }

@@ -4,17 +4,16 @@ use crate::say;
 use crate::signals::Asked;
 use std::time::{Duration, Instant};
 
-/// Time that a program has to end by itself after SIGINT or SIGTERM: enough to save a cache of some hundred MiB,
-/// and not so long that a user at a terminal thinks it hangs. A program that waits in a fault cannot react to a
-/// signal, however long it has.
+/// Time that a program has to end by itself after SIGINT or SIGTERM. It suffices to save a cache of some hundred MiB, and is short enough
+/// that a user at a terminal does not think that the program hangs. A program that is blocked in a page fault cannot react to a signal,
+/// however long it has.
 const GRACE: Duration = Duration::from_secs(5);
-/// Time within which an ending program needs no message.
+/// Time within which a program may end before a message is printed.
 const QUIET: Duration = Duration::from_secs(1);
-/// Time between signals below which they count as one request: `timeout` and shells signal a process and then its
-/// group.
+/// Signals that arrive within this time count as one request, because `timeout` and shells signal a process and then its process group.
 const APART: Duration = Duration::from_millis(500);
 
-/// State of the requests so far.
+/// State of the requests to end the program.
 #[derive(Default)]
 pub(crate) struct Ending {
     asked: Option<(Asked, Instant)>,
@@ -23,7 +22,8 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    /// Returns the signal that asked for the end, once the program has had its time or was asked again.
+    /// Returns the signal that asked for the end if the program must be killed now: because its grace period is over, or because the user
+    /// asked again.
     pub(crate) fn due(&mut self, asked: Asked, now: Instant) -> Option<i32> {
         if asked.times == 0 {
             return None;
@@ -51,7 +51,7 @@ impl Ending {
 mod tests {
     use super::*;
 
-    /// Returns the time (ms) at which the program is killed if signals come at these times (ms).
+    /// Returns the time (ms) at which the program is killed if signals arrive at the given times (ms).
     fn killed_at(signals: &[u64]) -> Option<u64> {
         let (mut ending, begin) = (Ending::default(), Instant::now());
         (0..20_000).step_by(10).find(|ms| {

@@ -1,27 +1,27 @@
 //! Errors of runs with remote memory.
 
-/// Reason why a program cannot be run with remote memory, or not to its end.
+/// Reason why a program cannot run with remote memory, or did not run to its end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PagingError {
     /// The request makes no sense.
     #[error("{0}")]
     Usage(String),
-    /// The machine, or the program, lacks something that is needed; the text says what to do.
+    /// The machine or the program lacks something that is needed. The text explains what to do.
     #[error("{0}")]
     Lacking(String),
     /// The run failed.
     #[error("{0}")]
     Failed(String),
-    /// The run was ended since its time was over.
+    /// The run was ended because its time limit was reached.
     #[error("the time limit of this run was reached")]
     OutOfTime,
-    /// A signal asked us to stop.
+    /// A signal asked this process to stop.
     #[error("interrupted by signal {0}")]
     Interrupted(i32),
 }
 
 impl PagingError {
-    /// Returns the exit status of a run that ended so.
+    /// Returns the exit status for a run that ended with this error.
     pub fn status(&self) -> u8 {
         match self {
             PagingError::Usage(_) => 2,
@@ -31,7 +31,7 @@ impl PagingError {
         }
     }
 
-    /// Returns a function for `map_err`, whose error says what could not be done, and why.
+    /// Returns a function for `map_err`. Its error states which action failed, and why.
     pub(crate) fn failed<E: std::fmt::Display>(
         what: impl std::fmt::Display,
     ) -> impl FnOnce(E) -> PagingError {

@@ -1,37 +1,37 @@
-//! Run time to expect of a program with remote memory, from one run: without what the pager itself costs.
+//! Expected run time of a program with remote memory, estimated from one run by subtracting the cost of the pager itself.
 //!
-//! A run takes as long as it would on a network, and what its threads lost to the pager beside the waits. How much the run lost is
-//! known if one thread alone waited for pages. With several, the thread that lost most bounds it: the run lost no more, since its
-//! other threads went on meanwhile, and perhaps nothing.
+//! A run takes as long as it would on a real network, plus the time that its threads lost to the pager in addition to the waits. If only
+//! one thread waited for pages, the loss of the run is known. If several threads waited, the loss of the thread that lost most is an upper
+//! bound, because the other threads continued meanwhile; the run may have lost no time at all.
 //!
-//! Two facts bound the answer, whatever the pager counted: a program takes no less time than natively, and no more than natively
-//! with all its waits one after another. A run that contradicts them says nothing.
+//! Two facts bound the result, independently of the pager's counts: a program takes at least its native time, and at most its native time
+//! plus all its waits one after another. A run that contradicts these bounds permits no conclusion.
 
 use crate::quality::{INTERCEPT, PROGRAM_CHANGED, WIDE};
 use unrack_record::{Interval, Stated, Warning};
 
-/// Part by which the time lost to the pager is uncertain: a fetch's own cost scatters by as much from one moment to the next.
+/// Relative uncertainty of the time lost to the pager: the cost of a fetch scatters by this fraction from moment to moment.
 const LOST: f64 = 0.1;
-/// Part by which native runs scatter by themselves, and time in seconds that the start of pagers takes, which nobody counts: a run
-/// that contradicts the bounds by less agrees with them.
+/// `SCATTER` is the relative scatter of native runs. `START_S` is the time in seconds that the start of pagers takes, which no counter
+/// includes. A run that violates the bounds by less than these still agrees with them.
 const SCATTER: f64 = 0.1;
 const START_S: f64 = 0.1;
-/// Key of the refusal for a native time that is not known.
+/// Key of the refusal to state a run time because the native time is unknown.
 pub const NO_NATIVE: &str = "no-native";
 
-/// What one run took.
+/// Measured times of one run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OneRun {
     pub wall_s: f64,
-    /// Most time that one thread lost to the pager itself, in seconds.
+    /// Time that the most affected thread lost to the pager itself, in seconds.
     pub lost_s: f64,
-    /// Delays of all fetches for which threads waited, in seconds.
+    /// Sum of the delays of all fetches for which threads waited, in seconds.
     pub waits_s: f64,
-    /// Threads that waited for pages.
+    /// Number of threads that waited for pages.
     pub threads: u64,
 }
 
-/// Returns the run time to expect, in seconds, of a program whose native run takes `native_s`, if that is known.
+/// Returns the expected run time of a program, in seconds. `native_s` is the time of a native run, if known.
 pub fn expected(run: &OneRun, native_s: Option<f64>) -> Stated {
     let without_s = run.wall_s - run.lost_s;
     let error_s = LOST * run.lost_s;
@@ -61,8 +61,8 @@ pub fn expected(run: &OneRun, native_s: Option<f64>) -> Stated {
     stated(Interval { value: value.map(within), low: within(found.low), high: Some(within(most_s)) })
 }
 
-/// Returns the run time to expect where the native one is not known: with several threads, what the pager cost the run is not
-/// known either.
+/// Returns the expected run time if the native time is unknown. With several threads the result is withheld, because then the run's loss to
+/// the pager is unknown too.
 fn without_native(run: &OneRun, found: Interval) -> Stated {
     let text = "the native run time is not known, below which no run time can be: give --local as a share, such as 25%, for which \
                 the program is run natively first";
@@ -72,7 +72,7 @@ fn without_native(run: &OneRun, found: Interval) -> Stated {
     }
 }
 
-/// States an interval, unless it is too wide to decide anything.
+/// States an interval, unless it is too wide to support a decision.
 fn stated(found: Interval) -> Stated {
     let high = found.high.unwrap_or(f64::INFINITY);
     let text = format!(
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(expected(&run(3.0, 1.0, 1.0, 1), None).known().unwrap().value, Some(2.0));
     }
 
-    /// The runs that printed 0.00 s, 1.12 s of a program that takes 8.95 s, and 45 s where 27 s is the most.
+    /// Real cases of impossible results: 0.00 s, 1.12 s for a program that takes 8.95 s, and 45 s where 27 s is the maximum.
     #[test]
     fn impossible_times_are_withheld() {
         assert_eq!(key(&expected(&run(6.31, 6.31, 1.7, 4), None)), NO_NATIVE);
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn threads_that_wait_at_once_leave_it_open() {
-        // Four threads wait for 8 s in all: together for 2 s, or one after another.
+        // Four threads wait for 8 s in total: simultaneously for 2 s, or one after another.
         assert_eq!(key(&expected(&run(12.0, 8.0, 8.0, 4), Some(2.0))), "wide-interval");
     }
 

@@ -1,4 +1,4 @@
-//! All processes of a run: the program and its descendants, including orphans, which the kernel gives to us as
+//! All processes of a run: the program and its descendants, including orphans, which the kernel reparents to this process because it is
 //! their *subreaper*.
 
 use crate::program_end::ProgramEnd;
@@ -8,10 +8,11 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Environment variable of the program's processes; its value is the mark of the run.
+/// Environment variable that all processes of a run have. Its value is the mark of the run.
 pub(crate) const MARK_VARIABLE: &str = "UNRACK_RUN";
 
-/// Most looks for the environment of a process, and the time between two: an `execve` takes less.
+/// Most attempts to read the environment of a process, and the interval between two attempts; an `execve` takes less time than all
+/// attempts.
 const LOOKS: u32 = 4;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
@@ -20,15 +21,15 @@ pub(crate) struct Family {
     /// Children that this process had before the run.
     strangers: Vec<u32>,
     own: u32,
-    /// Value of [`MARK_VARIABLE`] in the environment of processes that are not our descendants.
+    /// Value of [`MARK_VARIABLE`] by which to find processes that are not descendants of this process.
     mark: Option<String>,
-    /// Members that are not our descendants, with the times of their starts: the program in its seat, and every process
-    /// that was seen below it, since orphans of the seat are not given to us.
+    /// Members that are not descendants of this process, with their start times: the program in its seat, and every process that was seen
+    /// below it. They are remembered because orphans of the seat are not reparented to this process.
     elsewhere: RefCell<HashMap<u32, u64>>,
 }
 
 impl Family {
-    /// Makes this process a subreaper. Call before the program is started.
+    /// Makes this process a subreaper. Must be called before the program is started.
     pub(crate) fn claim() -> Result<Family, PagingError> {
         let own = rustix::process::getpid();
         rustix::process::set_child_subreaper(Some(own))
@@ -38,27 +39,27 @@ impl Family {
         Ok(Family { strangers, own, mark: None, elsewhere: RefCell::default() })
     }
 
-    /// Adds all processes with this mark.
+    /// Adds all processes whose environment has this mark.
     pub(crate) fn with_mark(mut self, mark: Option<String>) -> Family {
         self.mark = mark;
         self
     }
 
-    /// Adds a program that is not our descendant.
+    /// Adds a program that is not a descendant of this process.
     pub(crate) fn with_program(self, pid: u32) -> Family {
         self.elsewhere.borrow_mut().extend(proc::started(pid).map(|started| (pid, started)));
         self
     }
 
-    /// Returns our own children: the program, and orphans of its descendants.
+    /// Returns the children of this process that belong to the run: the program, and orphans of its descendants.
     fn roots(&self) -> Vec<u32> {
         let mut roots = proc::children(self.own);
         roots.retain(|pid| !self.strangers.contains(pid));
         roots
     }
 
-    /// Returns all processes of the run, ended or not; of those that are not our descendants, those that have not
-    /// ended.
+    /// Returns all processes of the run. Descendants of this process are included even if they have ended; other processes only if they
+    /// have not ended.
     pub(crate) fn members(&self) -> Vec<u32> {
         let mut members = self.roots();
         add_descendants(&mut members);
@@ -73,8 +74,8 @@ impl Family {
         members
     }
 
-    /// Returns all processes of the run, those too that nobody has seen below the program. This looks at every process of
-    /// the machine.
+    /// Returns all processes of the run, including those that were never seen below the program. Expensive, because it inspects every
+    /// process of the machine.
     pub(crate) fn all_members(&self) -> Vec<u32> {
         if let Some(mark) = &self.mark {
             let variable = format!("{MARK_VARIABLE}={mark}");
@@ -103,13 +104,13 @@ impl Family {
 
 impl Drop for Family {
     fn drop(&mut self) {
-        // A refusal has no remedy: a later run asks again.
+        // If this call fails, there is no remedy; a later run makes the call again.
         let _ = rustix::process::set_child_subreaper(None);
     }
 }
 
-/// Returns the processes of the machine with this variable. One that is just becoming another program has none for a
-/// moment: it is looked at again.
+/// Returns the processes of the machine that have this environment variable. A process in the middle of an `execve` has no environment for
+/// a moment, so it is inspected again.
 fn marked(variable: &str) -> Vec<u32> {
     let mut found = Vec::new();
     let mut unknown = proc::all();
@@ -133,21 +134,21 @@ fn add_descendants(members: &mut Vec<u32>) {
     let mut next = 0;
     while next < members.len() {
         let found = proc::children(members[next]);
-        // A process may change its parent meanwhile.
+        // Skips known members, because a process may change its parent meanwhile.
         let new: Vec<_> = found.into_iter().filter(|pid| !members.contains(pid)).collect();
         members.extend(new);
         next += 1;
     }
 }
 
-/// Returns how a child has ended, and buries it.
+/// Reaps a child that has ended, and returns how it ended; `None` if it has not ended.
 pub(crate) fn ended(pid: u32) -> Option<ProgramEnd> {
     let end = trace::end_of(pid)?;
     trace::bury(pid);
     Some(end)
 }
 
-/// Sends a signal to a process; one that has ended meanwhile needs none.
+/// Sends a signal to a process. Does nothing if the process has ended meanwhile.
 pub(crate) fn send(pid: u32, signal: Signal) {
     if let Some(handle) = handle(pid) {
         let _ = rustix::process::kill_process(handle, signal);

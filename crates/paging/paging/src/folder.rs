@@ -9,17 +9,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use unrack_record::temporary::{self, TemporaryFolder};
 
-/// Memory-backed folder: writing to it costs no disk access.
+/// Memory-backed file system, on which writing causes no disk access.
 const FAST: &str = "/dev/shm";
-/// Most bytes of a path: the preload library keeps it in a buffer of fixed size.
+/// Most bytes of a path, because the preload library keeps the path in a buffer of fixed size.
 const LONGEST_PATH: usize = 400;
 
-/// Folder for this process alone, which does not outlive it.
+/// Temporary folder for this process alone. It is removed at the latest after the process has ended.
 #[derive(Debug)]
 pub(crate) struct Folder(TemporaryFolder);
 
 impl Folder {
-    /// Makes a folder in memory, if possible.
+    /// Makes a folder in memory if possible, otherwise in the folder that `TMPDIR` names.
     pub(crate) fn fast() -> Result<Folder, PagingError> {
         TemporaryFolder::within(Path::new(FAST)).map(Folder).or_else(|_| Folder::roomy())
     }
@@ -56,7 +56,7 @@ pub(crate) fn unnamed_file() -> io::Result<File> {
     let (read_write, mode) = (OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
     match open(&parent, read_write | OFlags::TMPFILE, mode) {
         Ok(file) => Ok(file.into()),
-        // This file system supports only files with names.
+        // This file system does not support unnamed files.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) => {
             let folder = TemporaryFolder::within(&parent)?;
             File::options().read(true).write(true).create_new(true).open(folder.path("file"))

@@ -1,34 +1,33 @@
-//! Memory that a program needs.
+//! Memory that a program needs (its footprint).
 
 use crate::{PagingError, proc};
 use unrack_record::Warning;
 use unrack_units::Bytes;
 
-/// Bytes of shared memory that are never a reason to refuse: every program has a little.
+/// Bytes of shared memory that are never a reason to refuse a program, because every program has some.
 const LITTLE: u64 = 16 << 20;
-/// Bytes of private memory that cannot be taken away that are never worth a word.
+/// Bytes of private memory that must stay local but are too few for a warning.
 const LITTLE_KEPT: u64 = 2 << 20;
 
-/// Memory that a program needs at its peak, of all its processes together, in bytes. What several processes share
-/// counts once.
+/// Memory that a program needs at its peak, in bytes, over all its processes together. Memory that several processes share counts once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Footprint {
-    /// Private memory that can be taken away.
+    /// Private memory that can be made remote.
     pub anonymous: u64,
-    /// Private memory that cannot, such as what a program has changed of files that it maps.
+    /// Private memory that must stay local, for example changed pages of mapped files.
     pub kept: u64,
-    /// Shared memory, which cannot either.
+    /// Shared memory, which must stay local too.
     pub shared: u64,
 }
 
 impl Footprint {
-    /// Returns the bytes that can be taken away.
+    /// Returns the bytes that can be made remote.
     pub fn bytes(self) -> Bytes {
         Bytes::new(self.anonymous)
     }
 
-    /// Returns the private memory of processes now, in which a page that several share counts once; pages of a process
-    /// whose page tables may not be read count as its own.
+    /// Returns the private memory that processes have now. A page that several of them share counts once. If the page tables of a process
+    /// may not be read, all its pages count as its own.
     pub(crate) fn distinct(members: &[u32]) -> Footprint {
         if let [one] = members {
             return Footprint::alone(*one);
@@ -48,7 +47,8 @@ impl Footprint {
             sum.kept = sum.kept.saturating_add(whole.kept);
             largest = largest.max(private.map_or(0, |private| private.anonymous));
         }
-        // Shares of a process that ended meanwhile are missing: no less than one of them has.
+        // If a process ended meanwhile, its proportional part of shared pages is missing. The sum is then raised to the full memory of the
+        // largest process.
         Footprint { anonymous: sum.anonymous.max(largest), ..sum }
     }
 
@@ -58,17 +58,17 @@ impl Footprint {
         Footprint { anonymous: all.saturating_sub(kept), kept, shared: 0 }
     }
 
-    /// Returns the shared memory of processes now.
+    /// Returns the shared memory that processes have now.
     pub(crate) fn shared_by(members: &[u32]) -> Footprint {
         let sum = |bytes: fn(u32) -> Option<u64>| members.iter().filter_map(|pid| bytes(*pid)).sum::<u64>();
         let all = sum(proc::shared_bytes);
-        // Looked at closely only if there is any.
+        // The proportional sizes cost more to read, so they are read only if there is enough shared memory to matter.
         let part = |pid| proc::proportional_shared_bytes(pid).or_else(|| proc::shared_bytes(pid));
         let shared = if all > LITTLE { sum(part) } else { all };
         Footprint { shared, ..Footprint::default() }
     }
 
-    /// Returns the warning that much private memory stays local beside any limit.
+    /// Returns the warning that much private memory stays local independently of any limit.
     pub fn kept_warning(self) -> Option<Warning> {
         let text = format!(
             "{:.0} MiB more of private memory stays local: what the program has changed of files that it maps, or may \
@@ -78,14 +78,14 @@ impl Footprint {
         (self.kept > LITTLE_KEPT.max(self.anonymous / 10)).then(|| Warning::new("kept", text))
     }
 
-    /// Raises each part to that of `other`, where that is larger.
+    /// Raises each part to that of `other`, if the part of `other` is larger.
     pub(crate) fn keep_larger(&mut self, other: Footprint) {
         self.anonymous = self.anonymous.max(other.anonymous);
         self.kept = self.kept.max(other.kept);
         self.shared = self.shared.max(other.shared);
     }
 
-    /// Checks that most of the memory can be taken away.
+    /// Checks that at least half of the memory can be made remote.
     ///
     /// # Errors
     /// [`PagingError::Lacking`] for a program whose memory is mostly shared.
@@ -107,13 +107,13 @@ pub(crate) fn mib(bytes: u64) -> f64 {
     bytes as f64 / (1 << 20) as f64
 }
 
-/// Part of a native run that is remembered.
+/// Result of a native run that is remembered for later runs.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Weighing {
     #[serde(flatten)]
     pub footprint: Footprint,
     pub wall_s: f64,
-    /// True if other work disturbed the run: its time is not that of an idle machine, while its memory is the same.
+    /// True if other work disturbed the run. The time is then not that of an idle machine, but the memory is valid.
     #[serde(default)]
     pub is_disturbed: bool,
 }

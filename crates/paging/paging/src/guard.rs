@@ -1,12 +1,11 @@
-//! Two processes for one `unrack`: a guard, and a worker, which does the work. The user started the guard, or a process
-//! that becomes the program ([`crate::seat`]).
+//! Splits `unrack` into two processes: a guard, and a worker that does the work. The user started either the guard itself or a process that
+//! becomes the program ([`crate::seat`]).
 //!
-//! A process that is killed (`kill -9`, out of memory) cannot end the processes that it started. So neither is
-//! alone. If the worker is killed, its descendants become children of the guard, their next ancestor that is a
-//! *subreaper*, whatever they did to detach themselves: the guard ends them and removes what the worker left. If
-//! the guard is killed, the kernel signals the worker (its parent-death signal; the worker never becomes another
-//! program, which could lose it), which ends its run at once. If both are killed, each process with a pager ends
-//! itself ([`unrack_pager`]'s `owner`), and so does the program itself.
+//! Two processes are needed because a process that is killed (`kill -9`, out of memory) cannot end the processes that it started. If the
+//! worker is killed, its descendants become children of the guard, whatever they did to detach themselves, because the guard is their next
+//! ancestor that is a *subreaper*. The guard ends them and removes the files that the worker left. If the guard is killed, the kernel sends
+//! the worker its parent-death signal, and the worker ends its run at once. (The worker never executes another program, which could lose
+//! that signal.) If both are killed, each process with a pager ends itself ([`unrack_pager`]'s `owner`), and so does the program itself.
 
 use crate::family::{self, Family};
 use crate::program_end::ProgramEnd;
@@ -18,17 +17,17 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Process number of the guard, in its worker; 0: there is none.
+/// Process number of the guard, set in its worker; 0 if there is no guard.
 static GUARD: AtomicI32 = AtomicI32::new(0);
-/// Process number of the worker, in its guard; 0: it has ended.
+/// Process number of the worker, set in its guard; 0 if the worker has ended.
 static WORKER: AtomicI32 = AtomicI32::new(0);
 
-/// Time to wait for killed processes: they are gone within milliseconds, unless they wait for a device.
+/// Time to wait for killed processes to disappear. They do within milliseconds, unless they wait for a device.
 const LAST_GRACE: Duration = Duration::from_secs(5);
 
-/// Makes this process a guard, which ends after its worker, with the worker's status. Returns in the worker only.
+/// Makes this process a guard, which ends after its worker and with the worker's status. Returns in the worker only.
 ///
-/// Call this first in `main`: the worker is a copy of the calling thread alone.
+/// Must be called first in `main`, because the worker is a copy of the calling thread alone.
 ///
 /// # Errors
 /// If the machine has no room for another process.
@@ -36,14 +35,14 @@ pub fn stand_guard() -> Result<(), PagingError> {
     stand_guard_over(None, |_| {})
 }
 
-/// Like [`stand_guard`], also over processes with this mark in their environment, which are not its descendants. Calls
-/// `tell` when all is over.
+/// Like [`stand_guard`], but also guards processes whose environment has this mark and which are not descendants of the guard. Calls `tell`
+/// with the worker's end after all these processes have ended.
 pub(crate) fn stand_guard_over(
     mark: Option<String>,
     tell: impl FnOnce(ProgramEnd),
 ) -> Result<(), PagingError> {
     let family = Family::claim()?.with_mark(mark);
-    // If the end of children is ignored, which a process inherits, they cannot be waited for.
+    // The guard could not wait for its children if it had inherited that SIGCHLD is ignored, so SIGCHLD gets a handler.
     take_over(libc::SIGCHLD, heed);
     let guard = rustix::process::getpid();
     match fork()? {
@@ -57,10 +56,11 @@ pub(crate) fn stand_guard_over(
     }
 }
 
-/// Makes this process one that only waits for a worker, which lives on until it has cleaned up if this one is killed.
-/// Returns in the worker only. Unlike [`stand_guard`], it ends nothing: what the worker looks after is not ours.
+/// Makes this process one that only waits for a worker. If the waiting process is killed, the worker lives on until it has cleaned up.
+/// Returns in the worker only. Unlike [`stand_guard`], it ends no processes, because those that the worker looks after were not started by
+/// Unrack.
 ///
-/// Call this first in `main`, as [`stand_guard`].
+/// Must be called first in `main`, like [`stand_guard`].
 ///
 /// # Errors
 /// If the machine has no room for another process.
@@ -87,12 +87,12 @@ pub fn stand_aside() -> Result<(), PagingError> {
     }
 }
 
-/// Signals that ask this process to stop are noted, instead of ending it, until this is dropped: what it has started is ended
-/// first.
+/// Until this is dropped, signals that ask this process to stop are noted instead of ending it, so that it can first end the processes that
+/// it has started.
 pub struct StopSignals(Watch);
 
 impl StopSignals {
-    /// Starts to note them.
+    /// Starts to note stop signals.
     ///
     /// # Errors
     /// If the machine has no room for a descriptor.
@@ -100,25 +100,25 @@ impl StopSignals {
         Watch::start().map(StopSignals)
     }
 
-    /// Returns the signal that came, if one did; SIGTERM if the guard of this worker was killed.
+    /// Returns the stop signal that arrived, if any; SIGTERM if the guard of this worker was killed.
     pub fn came(&self) -> Option<i32> {
         self.0.stopped_by().or_else(|| is_lost().then_some(libc::SIGTERM))
     }
 }
 
-/// Side of a fork.
+/// Result of a fork: in which of the two processes the code runs.
 pub(crate) enum Role {
     Child,
-    /// Number of the child.
+    /// In the parent, with the process number of the child.
     Parent(i32),
 }
 
-/// Forks this process, which must have one thread: the child has all that its parent has.
+/// Forks this process, which must have only one thread. The child is a copy of all its state.
 ///
 /// # Errors
 /// [`PagingError::Lacking`] if the machine has no room for another process.
 pub(crate) fn fork() -> Result<Role, PagingError> {
-    // SAFETY: by the contract above, no lock is held by another thread.
+    // SAFETY: by the contract above there is only one thread, so no other thread can hold a lock.
     match unsafe { libc::fork() } {
         -1 => Err(PagingError::Lacking(format!(
             "cannot start the process that watches over the run: {}",
@@ -129,7 +129,7 @@ pub(crate) fn fork() -> Result<Role, PagingError> {
     }
 }
 
-/// Returns whether this is a worker whose guard was killed.
+/// Returns whether this process is a worker whose guard was killed.
 pub(crate) fn is_lost() -> bool {
     let guard = GUARD.load(Relaxed);
     guard != 0 && rustix::process::getppid().is_none_or(|parent| parent.as_raw_nonzero().get() != guard)
@@ -163,7 +163,7 @@ fn watch_over(worker: i32, family: &Family) -> ProgramEnd {
 
 extern "C" fn heed(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {}
 
-/// Forwards a signal to the worker. Signals from the terminal reach the worker anyway.
+/// Forwards a signal to the worker. Signals from the terminal are not forwarded, because they reach the worker anyway.
 extern "C" fn pass_on(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     // SAFETY: the kernel passes a valid pointer to handlers installed with SA_SIGINFO.
     let from_kernel = unsafe { (*info).si_code } == libc::SI_KERNEL;
@@ -171,8 +171,8 @@ extern "C" fn pass_on(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void)
     if from_kernel || worker == 0 {
         return;
     }
-    // SAFETY: kill(2) may be called here; `errno` is restored. No other process can have the worker's number
-    // before `WORKER` is 0.
+    // SAFETY: kill(2) may be called in a signal handler; `errno` is restored. No other process can get the worker's number before `WORKER`
+    // is 0.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
@@ -181,7 +181,7 @@ extern "C" fn pass_on(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void)
     }
 }
 
-/// Waits until the worker has ended. Its number stays taken.
+/// Waits until the worker has ended, and does not reap it, so that its process number is not reused.
 fn wait_for(worker: i32) -> ProgramEnd {
     let worker = WaitId::Pid(Pid::from_raw(worker).expect("fork(2) gives numbers above 0"));
     loop {
@@ -196,7 +196,7 @@ fn wait_for(worker: i32) -> ProgramEnd {
     }
 }
 
-/// Ends all processes that the worker started and did not end.
+/// Kills and reaps all processes that the worker started and did not end.
 fn end_all(family: &Family) {
     let deadline = Instant::now() + LAST_GRACE;
     loop {

@@ -1,9 +1,9 @@
-//! Memory that a process may still get: of the machine, and of the control groups that it is in (versions 1 and 2).
+//! Memory that a process can still get, limited by the machine and by the control groups of the process (versions 1 and 2).
 
 use std::path::Path;
 use unrack_input::memory::{self, ControlGroup};
 
-/// Free memory, and the place that limits it.
+/// Free memory, and the name of the machine or control group that limits it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Headroom {
     pub bytes: u64,
@@ -11,14 +11,14 @@ pub(crate) struct Headroom {
 }
 
 impl Headroom {
-    /// Returns the least that is left for a process; `None` where nothing can be known.
+    /// Returns the smallest headroom among the limits of a process; `None` if no limit can be read.
     pub(crate) fn of_process(pid: u32) -> Option<Headroom> {
         least(Path::new("/"), &pid.to_string())
     }
 }
 
-/// Returns how many processes the kernel has killed for lack of memory, in the control group of this process if that counts
-/// them, else on this machine.
+/// Returns the number of processes that the kernel has killed for lack of memory: in the control group of this process if the group counts
+/// them, otherwise on the whole machine.
 pub(crate) fn killed() -> u64 {
     killed_below(Path::new("/"), "self")
 }
@@ -28,7 +28,7 @@ fn killed_below(root: &Path, process: &str) -> u64 {
     counts.max().or_else(|| memory::killed(root)).unwrap_or(0)
 }
 
-/// `root` is the folder that contains `proc` and `sys`.
+/// Implements [`Headroom::of_process`]. `root` is the folder that contains `proc` and `sys`.
 fn least(root: &Path, process: &str) -> Option<Headroom> {
     let swap = memory::meminfo(root, "SwapFree:").unwrap_or(0);
     let machine = memory::meminfo(root, "MemAvailable:")

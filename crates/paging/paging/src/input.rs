@@ -1,4 +1,4 @@
-//! Standard input of a program that is run several times: every run reads the same bytes.
+//! Standard input of a program that is run several times, so that every run reads the same bytes.
 
 use crate::PagingError;
 use crate::folder::unnamed_file;
@@ -11,25 +11,24 @@ use std::sync::Arc;
 /// Standard input of a program.
 #[derive(Debug, Clone)]
 pub enum Input {
-    /// Our own standard input, for one run.
+    /// The standard input of `unrack` itself, which only one run can read.
     Inherited,
-    /// No input: a terminal cannot be read twice.
+    /// No input. Used for a terminal, which cannot be read twice.
     Empty,
     /// A file, read from an offset in bytes.
     Kept { file: Arc<File>, offset: u64 },
 }
 
 impl Input {
-    /// Makes our standard input readable any number of times. Input from a pipe is first written to a temporary
-    /// file, as a whole.
+    /// Makes the standard input of `unrack` readable any number of times. Input from a pipe is first copied completely to a temporary file.
     ///
     /// # Errors
-    /// [`PagingError::Failed`] if a pipe cannot be read, or its contents not be written to a temporary file.
+    /// [`PagingError::Failed`] if a pipe cannot be read, or its contents cannot be written to a temporary file.
     pub fn repeatable() -> Result<Input, PagingError> {
         keep(io::stdin().as_fd()).map_err(PagingError::failed("keep the standard input for repeated runs"))
     }
 
-    /// Returns the standard input of a run.
+    /// Returns the standard input for one run.
     ///
     /// # Errors
     /// If the file cannot be opened again.
@@ -37,13 +36,13 @@ impl Input {
         Ok(self.file()?.map_or_else(Stdio::inherit, Stdio::from))
     }
 
-    /// Opens what a run is to read; `None`: our own standard input.
+    /// Opens the input for one run; `None` if the run inherits the standard input of `unrack`.
     pub(crate) fn file(&self) -> io::Result<Option<OwnedFd>> {
         match self {
             Input::Inherited => Ok(None),
             Input::Empty => Ok(Some(File::open("/dev/null")?.into())),
             Input::Kept { file, offset } => {
-                // Opened again: runs must not share a reading position.
+                // Opened again, because runs must not share a file offset.
                 let mut again = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
                 again.seek(SeekFrom::Start(*offset))?;
                 Ok(Some(again.into()))

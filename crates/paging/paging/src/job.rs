@@ -1,4 +1,4 @@
-//! A command to run.
+//! A command that is to be run.
 
 use crate::cache::Key;
 use crate::program::Program;
@@ -7,10 +7,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use unrack_units::{Bytes, Share};
 
-/// Least local memory: with less, a program and its libraries hardly start.
+/// Smallest local memory. With less, a program and its libraries can hardly start.
 pub const SMALLEST_LOCAL: Bytes = Bytes::new(1 << 20);
 
-/// A command found fit to run with remote memory, on a machine found fit too.
+/// A command that was found fit to run with remote memory, on a machine that was found fit for such runs.
 #[derive(Debug)]
 pub struct CheckedProgram {
     pub(crate) program: Program,
@@ -19,18 +19,18 @@ pub struct CheckedProgram {
 }
 
 impl CheckedProgram {
-    /// Checks all that can be checked before anything starts. Standard input is inherited.
+    /// Makes all checks that are possible before the program starts. Standard input is inherited.
     ///
     /// # Errors
-    /// [`PagingError::Usage`] if there is no such program; [`PagingError::Lacking`] if it cannot be run with remote
-    /// memory, or this machine cannot do that for any.
+    /// [`PagingError::Usage`] if there is no such program; [`PagingError::Lacking`] if it cannot run with remote memory, or if this machine
+    /// supports no remote memory.
     pub fn prepare(command: &[OsString]) -> Result<CheckedProgram, PagingError> {
         let program = Program::resolve(command)?;
         CheckedProgram::for_program(program)
     }
 
-    /// Checks that the program can be run at all: for runs in which all its memory stays local, which need nothing of the machine.
-    /// Standard input is inherited.
+    /// Checks only that the program can be run at all. Used for runs in which all memory stays local, because such runs need no support by
+    /// the machine. Standard input is inherited.
     ///
     /// # Errors
     /// [`PagingError::Usage`] if there is no such program, [`PagingError::Lacking`] if it cannot be run.
@@ -44,7 +44,7 @@ impl CheckedProgram {
         Ok(CheckedProgram { program, preload: machine::preload_library()?, input: Input::Inherited })
     }
 
-    /// Returns what a measurement of this command visibly depends on: its words, the program's file, the current
+    /// Returns a text that identifies what a measurement of this command visibly depends on: its words, the program's file, the current
     /// folder, and the files that the words name.
     pub fn identity(&self) -> Option<String> {
         Key::for_program(&self.program).map(Key::into_text)
@@ -55,7 +55,7 @@ impl CheckedProgram {
         &self.program.command
     }
 
-    /// Returns the command, as a person reads it.
+    /// Returns the command in readable form.
     pub fn words(&self) -> Vec<String> {
         self.program.words()
     }
@@ -65,18 +65,19 @@ impl CheckedProgram {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OutputTarget {
     Inherited,
-    /// Read and discarded: programs behave differently when they see `/dev/null`.
+    /// The output is read and discarded. `/dev/null` is not used, because some programs behave differently when they write to it.
     Discarded,
-    /// Both to this file, which is replaced.
+    /// Standard output and error go to this file, which is replaced.
     File(PathBuf),
-    /// Both to this file, which is replaced, through a pipe: this process writes it, so that its page cache is not the program's.
+    /// Standard output and error go to this file, which is replaced, through a pipe. This process writes the file, so that the file's page
+    /// cache is not charged to the program.
     Piped(PathBuf),
 }
 
-/// Returns how many bytes of local memory `share` is, for a program with this footprint.
+/// Returns the bytes of local memory that `share` means for a program with this footprint.
 ///
 /// # Errors
-/// [`PagingError::Usage`] if that is less than [`SMALLEST_LOCAL`].
+/// [`PagingError::Usage`] if the result is less than [`SMALLEST_LOCAL`].
 pub fn local_bytes(share: Share, footprint: Bytes) -> Result<Bytes, PagingError> {
     let local = share.of(footprint);
     if local >= SMALLEST_LOCAL {

@@ -1,4 +1,4 @@
-//! Start of a program, watch over it and all processes that it starts, and their end.
+//! Starts a program, watches it and all processes that it starts, and ends them.
 
 use crate::elf::Entrance;
 use crate::ending::Ending;
@@ -18,42 +18,41 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time that processes may go on after their program has ended, to end by themselves; below, after they were
-/// asked to.
+/// Time that processes have to end by themselves after their program has ended (`GRACE`), and after they were asked to end (`LAST_GRACE`).
 pub(crate) const GRACE: Duration = Duration::from_millis(500);
 const LAST_GRACE: Duration = Duration::from_secs(2);
-/// Time for a program that must not go on to end with a status that says so; after it, it is killed.
+/// Time that a program which must be stopped has to exit with a status that names the cause. After it, the program is killed.
 const STATUS_GRACE: Duration = Duration::from_millis(300);
 const LONGEST_PACE: Duration = Duration::from_millis(200);
-/// Share of a core that the observer may take: one part in this number,
+/// The observer may take one part in this number of a core's time.
 const OBSERVER_SHARE: u32 = 40;
-/// but a run is looked at again after one part in this number of its age: a look that took long because the
-/// machine was busy must not hide the whole of a short run.
+/// A run is inspected again at the latest after one part in this number of its age. Otherwise one inspection that took long because the
+/// machine was busy could hide the whole of a short run.
 const AGE_SHARE: u32 = 8;
 
-/// Lock that keeps this process to one run at a time, since signals and orphans come to the process.
+/// Limits this process to one run at a time, because signals and orphans are delivered to the process, not to a run.
 static ONE_RUN: Mutex<()> = Mutex::new(());
 
-/// Observer that looks at a run from time to time.
+/// Observer that inspects a run periodically.
 pub(crate) trait Observer {
-    /// Returns the interval between looks, if looking is cheap.
+    /// Returns the interval between inspections, if an inspection is cheap.
     fn pace(&self) -> Duration;
-    /// Looks at the run. `members`: all its processes, ended or not.
+    /// Inspects the run. `members` are all its processes, ended or not.
     ///
     /// # Errors
-    /// If the run must not go on.
+    /// If the run must not continue.
     fn look(&mut self, members: &[u32]) -> Result<(), PagingError>;
-    /// Returns whether the program waits for something that may never come, so that it cannot handle signals.
+    /// Returns whether the program waits for an event that may never come, so that it cannot handle signals.
     fn is_stuck(&self) -> bool {
         false
     }
 }
 
-/// How a run ended.
+/// How a run ended, and how long it took.
 pub(crate) struct Ended {
     pub status: ProgramEnd,
     pub wall: Duration,
-    /// Names of programs that were still running when the command had ended, and were ended.
+    /// Names of programs that still ran after the command had ended, and that were therefore ended.
     pub left_behind: Vec<String>,
 }
 
@@ -62,15 +61,15 @@ pub(crate) struct Launch<'a> {
     pub job: &'a CheckedProgram,
     pub environment: Vec<(&'static str, OsString)>,
     pub output: &'a OutputTarget,
-    /// Time when the program is ended if it still runs.
+    /// Time at which the program is ended if it still runs.
     pub until: Option<Instant>,
-    /// Process that becomes the program; `None`: a child of ours does.
+    /// Process that becomes the program; `None` if a child of this process becomes it.
     pub seat: Option<&'a ProgramSeat>,
-    /// False: the program stays a child of ours, beside its seat.
+    /// If false, the program is started as a child of this process even if there is a seat.
     pub may_be_traced: bool,
-    /// Time that processes may go on after their program has ended.
+    /// Time that processes may continue after their program has ended.
     pub grace: Duration,
-    /// Handler of the program's stops, if it is traced.
+    /// Handler of the program's ptrace stops, if the program is traced.
     pub handler: Option<AnyHandler>,
 }
 
@@ -78,9 +77,9 @@ impl Launch<'_> {
     /// Runs the program to its end.
     ///
     /// # Errors
-    /// Also if a signal asked us to stop and the output is not [`OutputTarget::Inherited`]: a series of runs ends
-    /// there, while a single run ends as its program does, if that ends in time. [`PagingError::OutOfTime`] if it
-    /// was ended at [`Launch::until`].
+    /// Also fails if a signal asked this process to stop, unless the output is [`OutputTarget::Inherited`]: the signal ends a series of
+    /// runs, whereas a single run ends as its program does, if the program ends in time. [`PagingError::OutOfTime`] if the run was ended at
+    /// [`Launch::until`].
     pub(crate) fn run(mut self, observer: &mut dyn Observer) -> Result<Ended, PagingError> {
         let _guard: MutexGuard<()> = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
         let watch = Watch::start()?;
@@ -108,7 +107,7 @@ impl Launch<'_> {
         }
         let left_behind = run.end_the_rest(observer, outcome.is_ok());
         let (status, wall) = outcome?;
-        // The last events must not be missed.
+        // Inspects once more, so that the last events are not missed.
         observer.look(&[])?;
         match watch.stopped_by() {
             Some(signal) if *self.output != OutputTarget::Inherited => Err(PagingError::Interrupted(signal)),
@@ -116,7 +115,7 @@ impl Launch<'_> {
         }
     }
 
-    /// Starts the program as a child of ours, traced if it has to be.
+    /// Starts the program as a child of this process, traced if `handler` is given.
     fn spawn(&self, handler: Option<AnyHandler>) -> Result<Running<'static>, PagingError> {
         let mut command = self.command().map_err(self.cannot_run())?;
         let tracer = handler.map(|handler| Self::trace(handler, &mut command.command)).transpose()?;
@@ -126,12 +125,12 @@ impl Launch<'_> {
         Ok(Running::AsOurChild(child.id, tracer))
     }
 
-    /// Lets the program be traced from its beginning.
+    /// Arranges that the program is traced from its first instruction.
     fn trace(handler: AnyHandler, command: &mut Command) -> Result<Tracer, PagingError> {
         use std::os::unix::process::CommandExt;
         let (request, acceptor) = trace::request_pair()?;
         let tracer = Tracer::start(acceptor, handler)?;
-        // SAFETY: in the child, a few system calls, with memory of its own.
+        // SAFETY: the child makes only a few system calls, on its own memory.
         unsafe { command.pre_exec(move || request.send()) };
         Ok(tracer)
     }
@@ -175,14 +174,14 @@ impl Launch<'_> {
             }
         }
         let parent = rustix::process::getpid();
-        // SAFETY: in the child, two system calls that touch no memory.
+        // SAFETY: the child makes only two system calls, which access no memory.
         unsafe { command.pre_exec(move || die_with(parent)) };
         Ok(Prepared { command, drain })
     }
 }
 
-/// Asks the kernel to end this process when its parent ends. This covers neither processes that this one starts
-/// nor a program that gains rights: the guard and their pagers end those.
+/// Asks the kernel to kill this process when its parent ends. This covers neither processes that this process starts nor a program that
+/// gains rights; those are ended by the guard and by their pagers.
 fn die_with(parent: Pid) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     match rustix::process::getppid() == Some(parent) {
@@ -203,7 +202,7 @@ struct Started {
 
 impl Prepared {
     fn spawn(&mut self) -> io::Result<Started> {
-        // We wait for it ourselves, as for its orphans.
+        // Not waited for through `Child`, because this process reaps the program itself, like its orphans.
         let id = self.command.spawn()?.id();
         Ok(Started { id, drain: self.drain.take() })
     }
@@ -212,15 +211,16 @@ impl Prepared {
 /// Reader of a program's output.
 struct Drain {
     reader: io::PipeReader,
-    /// File for what was read.
+    /// File into which the output is copied; `None` if it is discarded.
     file: Option<File>,
 }
 
 impl Drain {
-    /// Reads to the end, in the background: a process that holds the other side may outlive us.
+    /// Reads to the end of the pipe in a background thread, because a process that holds the other end may outlive this one.
     fn begin(mut self) {
         std::thread::spawn(move || {
-            // A reading error means that there is nothing more to read; after a writing error, the program is read all the same.
+            // A read error means that there is no more output. After a write error the rest is still read and discarded, so that the
+            // program is not blocked.
             if let Some(mut file) = self.file.take() {
                 let _ = io::copy(&mut self.reader, &mut file);
             }
@@ -229,11 +229,11 @@ impl Drain {
     }
 }
 
-/// The program's process.
+/// The process of a running program.
 enum Running<'a> {
-    /// With its tracer, which lasts as long as this does, if it is traced.
+    /// A child of this process, with its tracer if it is traced. The tracer lives as long as this value.
     AsOurChild(u32, #[expect(dead_code, reason = "dropped with the run")] Option<Tracer>),
-    /// Its parent learns of its end when the seat is dropped.
+    /// A process in its seat. Its parent gets the exit status only when the seat is dropped.
     InItsSeat(u32, &'a Tracer),
 }
 
@@ -290,12 +290,12 @@ impl Run<'_> {
         }
     }
 
-    /// Returns whether the process that the user started was killed, beside which the program runs.
+    /// Returns whether the seat's process, which the user started, was killed although the program runs outside it.
     fn is_seat_lost(&self) -> bool {
         matches!(self.program, Running::AsOurChild(..)) && self.seat.is_some_and(ProgramSeat::is_lost)
     }
 
-    /// Returns the signals that asked for the run's end. A program in its seat handles its own, unless it cannot.
+    /// Returns the signals that asked for the end of the run. A program in its seat handles its signals itself, unless it is stuck.
     fn asked_to_end(&self, observer: &dyn Observer) -> Asked {
         match &self.program {
             Running::AsOurChild(..) => self.watch.asked_to_end(),
@@ -305,7 +305,7 @@ impl Run<'_> {
     }
 
     fn forward_signals(&self) {
-        // A program in its seat is sent signals itself.
+        // A program in its seat receives signals directly.
         if let Running::AsOurChild(pid, _) = self.program {
             for signal in self.watch.take_forwards().filter_map(Signal::from_named_raw) {
                 family::send(pid, signal);
@@ -313,7 +313,7 @@ impl Run<'_> {
         }
     }
 
-    /// Ends the program with a status that says why, if it can still be stopped.
+    /// Makes the program exit with a status that names the cause, if it can still be stopped.
     fn end_with(&self, tracer: &Tracer, status: u8) {
         tracer.end_with(status);
         let deadline = Instant::now() + STATUS_GRACE;
@@ -322,8 +322,8 @@ impl Run<'_> {
         }
     }
 
-    /// Ends the remaining processes of the run, as its program has ended. Returns the names of those that had to
-    /// be asked.
+    /// Ends the remaining processes of the run after its program has ended. Returns the names of those that did not end by themselves in
+    /// time.
     fn end_the_rest(&self, observer: &mut dyn Observer, kindly: bool) -> Vec<String> {
         let mut names = Vec::new();
         if kindly && !self.all_gone_within(self.grace, observer) {
@@ -344,7 +344,7 @@ impl Run<'_> {
     fn all_gone_within(&self, time: Duration, observer: &mut dyn Observer) -> bool {
         let deadline = Instant::now() + time;
         while !self.is_all_gone() {
-            // A failure now is found by the last look.
+            // If the observer reports a failure here, the last inspection reports it again.
             if Instant::now() >= deadline || observer.look(&self.family.members()).is_err() {
                 return false;
             }

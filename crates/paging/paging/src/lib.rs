@@ -1,23 +1,22 @@
-//! Remote memory for unmodified programs, seen from outside: launch, measurement, calibration and fit.
+//! Runs unmodified programs with remote memory, and controls them from outside: launch, measurement, calibration and fit.
 //!
 //! | to | use |
 //! |---|---|
-//! | find a command's file, and check that command and machine are fit | [`CheckedProgram::prepare`] |
-//! | run it natively: time, footprint | [`native`], [`footprint`] |
-//! | find the pager's own cost | [`calibrate()`] |
+//! | find the file of a command, and check that the command and the machine are suitable | [`CheckedProgram::prepare`] |
+//! | run the program natively, to get its time and footprint | [`native`], [`footprint`] |
+//! | measure the cost of the pager itself | [`calibrate()`] |
 //! | describe the delay of a fetch | [`Delay`] |
-//! | run it with remote memory | [`measure`] |
-//! | make memory of a process remote that is there already | [`borrow()`] |
-//! | detect that other work slowed a run down | [`MachineCounters::now`], [`MachineLoad::disturbance`] |
+//! | run the program with remote memory | [`measure`] |
+//! | make memory of a running process remote | [`borrow()`] |
+//! | detect whether other work slowed a run down | [`MachineCounters::now`], [`MachineLoad::disturbance`] |
 //! | fit a line from delays to run times | [`fit`] |
-//! | judge which answers the fit supports | [`quality`] |
+//! | decide which conclusions the fit supports | [`quality`] |
 //!
-//! The pagers themselves are in `unrack-pager`, which `unrack-preload` brings into the program. They share one file
-//! with this crate ([`control_file`]) and, when capturing, one spool file per process.
+//! The pagers themselves are in `unrack-pager`, which `unrack-preload` loads into the program. A pager and this crate share one file
+//! ([`control_file`]) and, if the run captures its transfers, one spool file per process.
 //!
-//! Only one run is possible at a time, since a run claims this process's signals and its orphaned descendants. A
-//! program that makes runs begins with [`stand_guard`], so that a run ends also when its process is killed, and with
-//! [`sweep`].
+//! Only one run is possible at a time, because a run takes over the signals of this process and adopts its orphaned descendants. A program
+//! that makes runs first calls [`stand_guard`], so that a run ends even if the process that started it is killed, and [`sweep`].
 
 pub mod calibrate;
 pub mod control_file;

@@ -1,7 +1,7 @@
-//! Local memory of a run beside its limit: whether the rest was really away.
+//! Compares the local memory of a run with its limit, to verify that the rest was really remote.
 //!
-//! Pagers count the local pages of their processes. Two things they cannot see, and they are looked at from here:
-//! programs that run without a pager, and pages that several processes share since a fork.
+//! Pagers count the local pages of their processes. They cannot see two kinds of memory, which this module inspects: the memory of programs
+//! that run without a pager, and pages that several processes share since a fork.
 
 use crate::control_file::ControlFile;
 use crate::footprint::Footprint;
@@ -11,28 +11,29 @@ use unrack_pager::control::{PagerCounts, Unpaged};
 use unrack_record::Warning;
 use unrack_units::Bytes;
 
-/// Bytes that are no reason to doubt a run.
+/// Bytes that are too few to doubt a run.
 const LITTLE: u64 = 1 << 20;
-/// Part of the run time for which the limit may be exceeded.
+/// Fraction of the run time for which the limit may be exceeded.
 const PART_OF_TIME: f64 = 0.05;
-/// Time in seconds for which it may be in any case: it takes the pager a moment to notice.
+/// Time in seconds for which the limit may be exceeded in any case, because the pager takes a moment to notice.
 const MOMENT_S: f64 = 0.05;
 
-/// Memory of a run that was local at its peak, in bytes.
+/// Local memory of a run at its peak, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
 pub struct LocalMemory {
-    /// Private memory of all processes together, for at least 50 ms. What they share since a fork counts once.
+    /// Largest private memory of all processes together that lasted at least 50 ms. Memory that processes share since a fork counts once.
     pub peak_local_bytes: u64,
-    /// Part of it that belonged to programs without a pager.
+    /// Part of the peak that belonged to programs without a pager.
     pub unpaged_bytes: u64,
     /// Time in seconds for which clearly more than the limit was local.
     pub over_limit_s: f64,
-    /// Shared memory, which stays local beside the limit.
+    /// Shared memory, which stays local in addition to the limit.
     pub shared_bytes: u64,
 }
 
 impl LocalMemory {
-    /// Returns the warning that the share that was to be remote was not, in a run of this time.
+    /// Returns the warning that memory which was to be remote stayed local for too long in a run of this duration, or belonged to programs
+    /// without a pager.
     pub(crate) fn not_away(&self, limit: Bytes, wall_s: f64) -> Option<Warning> {
         let long = self.over_limit_s > MOMENT_S.max(PART_OF_TIME * wall_s);
         let unpaged = self.unpaged_bytes > LITTLE.max(limit.get() / 4);
@@ -41,7 +42,7 @@ impl LocalMemory {
             (true, false) => format!("for {:.2}s of {wall_s:.2}s", self.over_limit_s),
             (_, true) => format!("{} of it in programs without a pager", size(self.unpaged_bytes)),
         };
-        // A peak lasts for 50 ms, and much may be local for less, over and over.
+        // Peaks count only if they last 50 ms, so much memory may be local for shorter times again and again without a peak.
         let stayed = match self.peak_local_bytes > limit.get() {
             true => {
                 format!("up to {} stayed local where {} may", size(self.peak_local_bytes), size(limit.get()))
@@ -52,7 +53,7 @@ impl LocalMemory {
         Some(Warning::new(NOT_AWAY, text))
     }
 
-    /// Returns the note that more was local for a moment, in a run of which one may conclude.
+    /// Returns the note that more than the limit was local for a moment. The run remains usable.
     pub(crate) fn peak(&self, limit: Bytes) -> Option<Warning> {
         let text = format!(
             "up to {} were local for a moment where {} may ({:.2}s in all above that): the pager takes pages after the \
@@ -65,7 +66,7 @@ impl LocalMemory {
         (is_high && self.over_limit_s > MOMENT_S).then(|| Warning::new("peak-local", text))
     }
 
-    /// Returns the warning that much memory was shared, and so outside of the limit.
+    /// Returns the warning that much memory was shared and therefore not covered by the limit.
     pub(crate) fn shared(&self, limit: Bytes) -> Option<Warning> {
         let text = format!(
             "{} of shared memory stayed local beside that: pages that processes map together cannot be made remote",
@@ -76,10 +77,10 @@ impl LocalMemory {
     }
 }
 
-/// Key of the warning that memory which was to be remote was not.
+/// Key of the warning that memory which was to be remote stayed local.
 pub const NOT_AWAY: &str = "not-away";
 
-/// Returns that warning for a run from which no page was ever taken, of a program that needs more than it may keep.
+/// Returns the [`NOT_AWAY`] warning for a run in which no page was ever taken, although the program needs more than its limit.
 pub(crate) fn none_taken(limit: Bytes, footprint: Bytes) -> Option<Warning> {
     let (limit, footprint) = (limit.get(), footprint.get());
     let text = format!(
@@ -87,7 +88,7 @@ pub(crate) fn none_taken(limit: Bytes, footprint: Bytes) -> Option<Warning> {
         size(footprint),
         size(limit)
     );
-    // Pages of the loader and of the pager count for the footprint alone.
+    // Pages of the loader and of the pager count only for the footprint.
     (footprint > limit + limit / 4 + 2 * LITTLE).then(|| Warning::new(NOT_AWAY, text))
 }
 
@@ -98,7 +99,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// Returns the warning that processes went on with all of their memory local. `names`: of those that were seen.
+/// Returns the warning that processes ran with all their memory local. `names` are those that were observed.
 pub(crate) fn unpaged(counts: &PagerCounts, names: &[&str]) -> Option<Warning> {
     let (processes, reasons) = (counts.unpaged.load(Relaxed), counts.unpaged_reasons.load(Relaxed));
     let causes = [
@@ -121,8 +122,8 @@ pub(crate) fn unpaged(counts: &PagerCounts, names: &[&str]) -> Option<Warning> {
     (processes > 0 || !names.is_empty()).then(|| Warning::new("not-paged", text))
 }
 
-/// Tells each process of a run how many of its pages count for the others with which it shares them, if that can be
-/// found out for all of them.
+/// Stores for each process of a run how many of its pages count for the other processes with which it shares them. Does nothing unless this
+/// is known for all processes.
 pub(crate) fn share_out(control: &ControlFile, members: &[u32]) {
     let generation = control.generation();
     let mut found = Vec::new();
@@ -130,7 +131,7 @@ pub(crate) fn share_out(control: &ControlFile, members: &[u32]) {
         let Some(private) = proc::private_memory(slot.pid.load(Relaxed)) else { return };
         found.push((slot, private.anonymous.saturating_sub(private.proportional_anonymous)));
     }
-    // A process alone shares with nobody; with one more or less since, the shares are others.
+    // A single process shares no pages. If a process was added or ended meanwhile, the shares have changed.
     if found.len() < 2 || control.generation() != generation {
         return;
     }
@@ -140,25 +141,25 @@ pub(crate) fn share_out(control: &ControlFile, members: &[u32]) {
     }
 }
 
-/// Memory outside of the pagers' books, at its peak.
+/// Peak of the memory that the pagers do not count.
 #[derive(Default)]
 pub(crate) struct Unseen {
     peak: Footprint,
 }
 
 impl Unseen {
-    /// Looks at the shared memory of `members`, and at all memory of those `without` a pager.
+    /// Reads the shared memory of `members`, and all memory of the processes `without` a pager.
     pub(crate) fn look(&mut self, members: &[u32], without: &[u32]) {
         self.peak.keep_larger(Footprint::shared_by(members));
         self.peak.keep_larger(Footprint { shared: 0, ..Footprint::distinct(without) });
     }
 
-    /// Returns the local memory of the run, whose pagers counted this.
+    /// Returns the local memory of the run, given the counts of its pagers.
     pub(crate) fn with_counts(&self, counts: &PagerCounts) -> LocalMemory {
         let paged = counts.peak_local.load(Relaxed);
         LocalMemory {
             over_limit_s: counts.over_ns.load(Relaxed) as f64 / 1e9,
-            // Both at their peaks, which may not have been at one time.
+            // Sum of two peaks, which need not have occurred at the same time.
             peak_local_bytes: paged.saturating_mul(proc::PAGE).saturating_add(self.peak.anonymous),
             unpaged_bytes: self.peak.anonymous,
             shared_bytes: self.peak.shared,

@@ -1,4 +1,4 @@
-//! Requirements on the machine, checked before anything starts.
+//! Requirements on the machine, checked before a program starts.
 
 use crate::PagingError;
 use rustix::io::Errno;
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use unrack_pager::{blocking, den, pagemap, sys};
 
 const LIBRARY: &str = "libunrack_preload.so";
-/// Environment variable with the preload library's path, if it is not near the executable.
+/// Environment variable with the path of the preload library, for when it is not near the executable.
 pub const PRELOAD_VARIABLE: &str = "UNRACK_PRELOAD";
 
 /// Checks that the machine can run programs with remote memory.
 ///
 /// # Errors
-/// [`PagingError::Lacking`], with what to do about it.
+/// [`PagingError::Lacking`]; its text explains how to meet the requirement.
 pub(crate) fn check() -> Result<(), PagingError> {
     let page = rustix::param::page_size();
     if page != sys::PAGE {
@@ -27,17 +27,16 @@ pub(crate) fn check() -> Result<(), PagingError> {
     check_scan()
 }
 
-/// Checks all that a run with remote memory needs of this machine and of this installation.
+/// Checks all requirements of a run with remote memory, of this machine and of this installation.
 ///
 /// # Errors
-/// [`PagingError::Lacking`], with what to do about it.
+/// [`PagingError::Lacking`]; its text explains how to meet the requirement.
 pub fn check_machine() -> Result<(), PagingError> {
     check()?;
     preload_library().map(drop)
 }
 
-/// Checks the limit on address space. The pager reserves addresses when it starts, and reserved ones count as
-/// used ones.
+/// Checks the limit on address space. The pager reserves addresses when it starts, and the limit counts reserved addresses like used ones.
 fn check_address_space() -> Result<(), PagingError> {
     match getrlimit(Resource::As).current {
         Some(limit) if limit < den::LEN as u64 => Err(PagingError::Lacking(format!(
@@ -50,10 +49,10 @@ fn check_address_space() -> Result<(), PagingError> {
     }
 }
 
-/// Checks the further requirements of fast mode.
+/// Checks the additional requirements of fast mode.
 ///
 /// # Errors
-/// [`PagingError::Lacking`], with what to do about it.
+/// [`PagingError::Lacking`]; its text explains how to meet the requirement.
 #[cfg(target_arch = "x86_64")]
 pub fn check_fast() -> Result<(), PagingError> {
     use unrack_pager::fast;
@@ -64,7 +63,7 @@ pub fn check_fast() -> Result<(), PagingError> {
     }
 }
 
-/// Returns an error: there is no fast mode on this processor.
+/// Always returns an error, because fast mode does not exist on this processor.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn check_fast() -> Result<(), PagingError> {
     Err(PagingError::Lacking("fast mode needs x86-64: leave out --fast".into()))
@@ -97,7 +96,8 @@ fn old_kernel(lacks: &str) -> String {
     format!("this kernel ({release}) lacks {lacks}: Linux 6.8 or newer is needed")
 }
 
-/// Returns the preload library's path: named by the environment, beside the executable, or installed near it.
+/// Returns the path of the preload library: the file that the environment names, or else the one next to the executable or installed near
+/// it.
 pub(crate) fn preload_library() -> Result<PathBuf, PagingError> {
     if let Some(named) = std::env::var_os(PRELOAD_VARIABLE) {
         let named = PathBuf::from(named);

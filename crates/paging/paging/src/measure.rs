@@ -1,4 +1,4 @@
-//! Run with remote memory.
+//! Runs a program with remote memory, and measures the run.
 
 use crate::calibrate::{Calibration, FaultMode};
 use crate::control_file::ControlFile;
@@ -27,16 +27,16 @@ use unrack_pager::sys::now_ns;
 use unrack_record::{Warning, trace};
 use unrack_units::Bytes;
 
-/// Least time between two checks: while a process reads in `/proc`, `wait4` of a process that ended can spin in
-/// the kernel for seconds (Linux 6.18, `shrink_dcache_parent`).
+/// Shortest interval between two inspections. More frequent ones are harmful: while a process reads in `/proc`, `wait4` for a process that
+/// ended can spin in the kernel for seconds (Linux 6.18, `shrink_dcache_parent`).
 const PACE: Duration = Duration::from_millis(200);
-/// Time after its start within which a program has its pager.
+/// Time after the start of a program within which it gets its pager.
 const SETTLED: Duration = Duration::from_millis(200);
-/// Wait for a memory node after which a process counts as stuck.
+/// A process that waits longer than this for a memory node counts as stuck.
 const STUCK: Duration = Duration::from_millis(200);
-/// Bytes of memory that are not used for copies of pages which processes share.
+/// Bytes of memory that are kept free, not used for copies of pages that processes share.
 const RESERVED: u64 = 64 << 20;
-/// Time between two looks at how much memory there is.
+/// Interval between two readings of the available memory.
 const HEADROOM_PACE: Duration = Duration::from_millis(500);
 const PRELOADED: &str = "libunrack_preload";
 
@@ -44,27 +44,27 @@ const PRELOADED: &str = "libunrack_preload";
 pub struct RunSetup<'a> {
     /// Local memory of all processes together.
     pub local: Bytes,
-    /// The program's footprint, if it is known.
+    /// The program's footprint, if known.
     pub footprint: Option<Bytes>,
     pub delay: &'a Delay,
     pub calibration: Calibration,
-    /// Seed of the draws, if the delay is drawn.
+    /// Seed of the random draws, if the delay is drawn.
     pub seed: u64,
     pub capture: Option<CaptureTo<'a>>,
-    /// Memory node that holds the remote pages; `None`: the program's own private memory holds them.
+    /// Memory node that stores the remote pages; `None` if private memory of the program stores them.
     pub node: Option<RemoteNode<'a>>,
     pub output: OutputTarget,
-    /// Time when the program is ended if it still runs.
+    /// Time at which the program is ended if it still runs.
     pub until: Option<Instant>,
-    /// Process that becomes the program; its parent learns of the program's end when this is dropped.
+    /// Process that becomes the program. Its parent gets the program's exit status when the seat is dropped.
     pub seat: Option<&'a ProgramSeat>,
-    /// Time that processes may go on after the program has ended [default: 500 ms].
+    /// Time that processes may continue after the program has ended; `None` means 500 ms.
     pub grace: Option<Duration>,
-    /// Most pages to fetch ahead at once, in blocking mode; 0: none.
+    /// Most pages that are fetched ahead at once in blocking mode; 0 disables read-ahead.
     pub read_ahead: u32,
 }
 
-/// Path of the trace, and what it should say about the program.
+/// Path of the trace, and data about the program that the trace should contain.
 pub struct CaptureTo<'a> {
     pub path: &'a Path,
     pub native_s: Option<f64>,
@@ -77,35 +77,35 @@ pub struct RunReport {
     pub wall_s: f64,
     pub tally: Tally,
     pub local: LocalMemory,
-    /// Facts that readers should know before trusting the figures.
+    /// Warnings that readers should see before they trust the figures.
     pub warnings: Vec<Warning>,
 }
 
-/// Counts of events, for all processes together.
+/// Counts of events, summed over all processes of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Tally {
     /// Fetches for which a thread waited.
     pub fetches: u64,
-    /// Pages fetched ahead.
+    /// Pages that were fetched ahead.
     pub ahead: u64,
-    /// Pages fetched ahead for which a thread waited all the same; they are among `fetches`.
+    /// Pages that were fetched ahead but for which a thread waited nevertheless. They are included in `fetches`.
     pub late: u64,
     pub write_backs: u64,
     pub soft_faults: u64,
     pub first_touches: u64,
     pub deactivations: u64,
     pub stuck: u64,
-    /// Fetches that took the pager longer than their delay.
+    /// Fetches for which the pager took longer than the delay that was to be injected.
     pub below_floor: u64,
     /// Time in ns that threads waited for fetches, summed.
     pub wait_ns: u64,
-    /// Time in ns of the pager on faults that a real blade would not have, summed.
+    /// Time in ns that the pager spent on faults that a real memory blade would not cause, summed.
     pub overhead_ns: u64,
-    /// Most time in ns that one thread lost to the pager itself.
+    /// Time in ns that the most affected thread lost to the pager itself.
     pub pager_ns: u64,
     pub thawed: u64,
-    /// Pages copied for a process because it shared them with others since a fork; below, times that pages stayed shared, and
-    /// local, because memory was short.
+    /// `unshared` counts pages that were copied for a process because it shared them with others since a fork. `kept_shared` counts how
+    /// often pages stayed shared and local instead, because memory was short.
     pub unshared: u64,
     pub kept_shared: u64,
     pub processes: u64,
@@ -113,11 +113,11 @@ pub struct Tally {
     pub threads: u64,
 }
 
-/// Least number of copied pages that is said.
+/// Smallest number of copied pages that is reported.
 const FEW_COPIES: u64 = 256;
 
 impl Tally {
-    /// Returns the warning that pages which processes share were paged for each of them.
+    /// Returns the warning that pages which processes share were copied and paged for each process separately.
     pub(crate) fn copies(&self) -> Option<Warning> {
         let text = format!(
             "{} pages that processes shared since a fork were copied and then paged for each process by itself: a kernel \
@@ -128,15 +128,15 @@ impl Tally {
         is_much.then(|| Warning::new("unshared", text))
     }
 
-    /// Returns the warning that pages stayed local because there was no memory for copies of them.
+    /// Returns the warning that shared pages stayed local because there was no memory for copies of them.
     pub(crate) fn short_of_memory(&self) -> Option<Warning> {
         let text = "pages that processes share since a fork stayed local, because memory is too short to copy them for \
             each process: raise the limit of memory (cgroup), or ask for a larger share";
         (self.kept_shared > 0).then(|| Warning::new("short-of-memory", text))
     }
 
-    /// Takes the numbers of transfers from what was captured. A process that ends between a transfer's record and
-    /// its count leaves one more there than were counted; any other difference stays, to be seen.
+    /// Corrects the counts of transfers by the captured records. A process that is killed between recording a transfer and counting it
+    /// leaves one more record than counted. Larger differences are left visible, because they indicate an error.
     fn agree_with(&mut self, captured: &[trace::Row]) {
         let of = |kind| captured.iter().filter(|row| row.kind == kind).count() as u64;
         for (counted, kind) in
@@ -172,11 +172,11 @@ impl Tally {
     }
 }
 
-/// Runs the job with part of its memory remote.
+/// Runs the program with part of its memory remote, and returns the measurements.
 ///
 /// # Errors
-/// If the program could not be started, a pager had to end it, or its time was over ([`PagingError::OutOfTime`]).
-/// A program that fails by itself is no error: see [`RunReport::status`].
+/// If the program could not be started, a pager had to end it, or its time was over ([`PagingError::OutOfTime`]). A program that fails by
+/// itself is not an error: see [`RunReport::status`].
 pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, PagingError> {
     let session = Session::open(job, setup)?;
     let environment = vec![
@@ -194,7 +194,7 @@ pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, Pagi
         output: &setup.output,
         until: setup.until,
         seat: setup.seat,
-        // Each signal to a traced thread stops it, and fast mode's faults and system calls are signals.
+        // Fast mode excludes tracing, because each signal stops a traced thread, and fast mode handles faults and system calls by signals.
         may_be_traced: setup.calibration.mode != FaultMode::Fast,
         grace: setup.grace.unwrap_or(launch::GRACE),
         handler: session.handler(job, setup.calibration.mode)?,
@@ -228,7 +228,7 @@ pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, Pagi
     Ok(RunReport { status: ended.status, wall_s, tally, local, warnings })
 }
 
-/// Returns the warning that the share that was to be remote was not.
+/// Returns the warning that memory which was to be remote stayed local.
 fn not_away(setup: &RunSetup, local: &LocalMemory, tally: &Tally, wall_s: f64) -> Option<Warning> {
     match setup.footprint {
         Some(footprint) if tally.deactivations == 0 => local::none_taken(setup.local, footprint),
@@ -236,7 +236,7 @@ fn not_away(setup: &RunSetup, local: &LocalMemory, tally: &Tally, wall_s: f64) -
     }
 }
 
-/// Adds the cause to an error: a pager only sees an encrypted connection close; the reason is known here.
+/// Adds the cause to an error. A pager only sees that its encrypted connection closed; this process knows the reason.
 fn with_cause(error: PagingError, node: Option<&MemoryNode>) -> PagingError {
     match (error, node.and_then(MemoryNode::failure)) {
         (PagingError::Failed(text), Some(cause)) => PagingError::Failed(format!("{text} ({cause})")),
@@ -246,8 +246,8 @@ fn with_cause(error: PagingError, node: Option<&MemoryNode>) -> PagingError {
 
 const CONTROL_NAME: &str = "control";
 
-/// Files of a run. Pagers write spools beside the control file's path, so with a capture, which may be large,
-/// that path is a link from a folder on disk to the file in memory.
+/// Files of a run. Pagers write spool files next to the path of the control file. Captured spools may be large, so with a capture that path
+/// is a link in a folder on disk, which points to the control file in memory.
 struct Session {
     control: ControlFile,
     spools: Folder,
@@ -272,7 +272,7 @@ impl Session {
         Ok(Session { control, spools, preloads, _control_folder: control_folder })
     }
 
-    /// Makes the handler of a program that needs the agent, or may become one that does.
+    /// Makes the handler for the stops of a program that needs the agent, or that may execute a program that needs it; `None` in fast mode.
     fn handler(&self, job: &CheckedProgram, mode: FaultMode) -> Result<Option<AnyHandler>, PagingError> {
         match (job.program.entrance, mode) {
             (_, FaultMode::Blocking) if cfg!(target_arch = "x86_64") => {
@@ -286,8 +286,8 @@ impl Session {
         }
     }
 
-    /// Opens the door for programs that need the agent and that this one will start; also in fast mode, where they page in
-    /// blocking mode. Without it, these get the agent later.
+    /// Opens the reception socket for programs that need the agent and that this program will start. In fast mode too, in which such
+    /// programs page in blocking mode. If the socket cannot be opened, these programs get the agent later.
     fn reception(&self) -> Option<Reception> {
         Reception::open(&self.spools.path(CONTROL_NAME)).ok()
     }
@@ -327,7 +327,7 @@ fn set(control: &ControlFile, setup: &RunSetup) {
     settings.read_ahead.store(setup.read_ahead, Relaxed);
 }
 
-/// Tells pagers how much may be local, and how long a fetch takes.
+/// Stores the local memory limit and the delay of a fetch in the settings that pagers read.
 pub(crate) fn set_link(
     control: &ControlFile,
     local: Bytes,
@@ -346,9 +346,9 @@ pub(crate) fn set_link(
     settings.seed.store(seed, Relaxed);
 }
 
-/// Tells pagers how much memory there is for copies of pages that processes share.
+/// Stores how much memory pagers may use for copies of pages that processes share.
 pub(crate) fn note_headroom(control: &ControlFile, headroom: Option<&Headroom>) {
-    // Half of what is not reserved: a look is a moment old, and others need memory, too.
+    // Only half of the unreserved memory may be used, because the reading is already old and others need memory too.
     let spare = |headroom: &Headroom| headroom.bytes.saturating_sub(RESERVED) / 2 / proc::PAGE;
     let spare = headroom.map_or(u64::MAX, spare);
     control.settings.spare_pages.store(spare, Relaxed);
@@ -358,8 +358,8 @@ fn link(to: &Path, at: &Path) -> Result<(), PagingError> {
     std::os::unix::fs::symlink(to, at).map_err(PagingError::failed(format_args!("make {}", at.display())))
 }
 
-/// Returns the value of `LD_PRELOAD`: our library first, then those that were there. Its parts are separated by
-/// spaces and colons, which cannot be escaped: a path that contains one is replaced by a link.
+/// Returns the value of `LD_PRELOAD`: first Unrack's library, then those that were there. Spaces and colons separate the entries and cannot
+/// be escaped, so a path that contains one is replaced by a link.
 fn preloads(library: &Path, folder: &Folder) -> Result<OsString, PagingError> {
     let mut ours: PathBuf = library.into();
     if library.as_os_str().as_bytes().iter().any(|b| matches!(b, b' ' | b':' | b'\t' | b'\n')) {
@@ -374,7 +374,7 @@ fn preloads(library: &Path, folder: &Folder) -> Result<OsString, PagingError> {
     Ok(value)
 }
 
-/// Returns the options of AddressSanitizer: those that are set, and that it need not be the first library.
+/// Returns options for AddressSanitizer: the existing ones, and the option that it need not be the first library.
 fn sanitizer_options() -> OsString {
     let mut options = std::env::var_os("ASAN_OPTIONS").filter(|set| !set.is_empty()).unwrap_or_default();
     if !options.is_empty() {
@@ -384,7 +384,7 @@ fn sanitizer_options() -> OsString {
     options
 }
 
-/// Watches a run: frees the slots of processes that ended, and notices those without a pager.
+/// Watches a run: frees the control-file slots of processes that ended, and finds processes without a pager.
 struct Watcher<'a> {
     control: &'a ControlFile,
     silence: Option<Silence<'a>>,
@@ -393,9 +393,9 @@ struct Watcher<'a> {
     /// Names of processes whose pager could not start.
     unpaged: BTreeSet<String>,
     unseen: Unseen,
-    /// Control file with which processes without a pager get the agent; `None`: none gets it.
+    /// Control file with which processes without a pager get the agent; `None` if none gets it.
     agent_for: Option<PathBuf>,
-    /// Time of the next look at how much memory there is.
+    /// Time of the next reading of the available memory.
     next_headroom: Instant,
 }
 
@@ -405,7 +405,7 @@ struct Known {
     since: Instant,
     is_settled: bool,
     has_pager: bool,
-    /// The agent was to be put into it.
+    /// Putting the agent into the process has been tried.
     is_attached: bool,
 }
 
@@ -439,9 +439,8 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Checks once for every program that a process runs that it has its pager, when it must. This does not
-    /// block: a thread that waits for a remote page does not hold the lock of its memory map, which is all that
-    /// is needed here.
+    /// Checks once for each program that a process runs whether it has its pager, if it should. The check does not block: it needs only the
+    /// lock of the process's memory map, which a thread that waits for a remote page does not hold.
     fn meet(&mut self, pid: u32) {
         let executable = proc::executable(pid);
         let now = Instant::now();
@@ -469,7 +468,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Finds the processes that have the library and no slot: they go on with all memory local.
+    /// Finds processes that have the library but no slot in the control file: they run with all their memory local.
     fn find_unpaged(&mut self) {
         let paged: HashSet<u32> = self.control.live_slots().map(|slot| slot.pid.load(Relaxed)).collect();
         for (pid, known) in &mut self.known {
@@ -481,7 +480,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Puts the agent into a process, in the background. Returns false if that was tried before, or is not possible here.
+    /// Starts to put the agent into a process, in the background. Returns false if that was tried before, or is impossible.
     fn attach(&self, pid: u32) -> bool {
         let is_new = self.known.get(&pid).is_some_and(|known| !known.is_attached);
         let file = || std::fs::File::open(format!("/proc/{pid}/exe")).ok();
@@ -492,7 +491,8 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Returns whether the tracer put the agent into a process: the slot of a program that it ran before would be free.
+    /// Returns whether a tracer of this process put the agent into a process. The process then has a slot, because the slot of a program
+    /// that it ran before would have been freed.
     fn has_agent(&self, pid: u32) -> bool {
         let is_ours = |tracer| Path::new(&format!("/proc/self/task/{tracer}")).exists();
         proc::tracer(pid).is_some_and(is_ours)
@@ -605,7 +605,7 @@ mod tests {
             let node = "10.0.0.2:7000".parse().unwrap();
             let node = RemoteNode { at: &node, page_timeout: Duration::from_secs(5) };
         let mut watcher = Watcher::new(&control, Some(node));
-            // Either is fine: what counts is that it returns.
+            // Any result is acceptable. The test only checks that the call returns.
             let _ = watcher.look(&[std::process::id()]);
             let _ = (watcher.warnings(), Tally::from_counts(&control.counts, 1));
         }

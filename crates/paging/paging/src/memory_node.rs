@@ -1,4 +1,4 @@
-//! Memory node that a run pages from.
+//! Memory node from which a run fetches its remote pages.
 
 use crate::PagingError;
 use crate::encrypted::Encryption;
@@ -12,11 +12,11 @@ use unrack_keys::EncryptionPolicy;
 use unrack_pager::control::Settings;
 use unrack_pager::node::{self, Address, Client};
 
-/// Address of a memory node: `ADDRESS:PORT` (IPv4), or the path of its socket for shared memory.
+/// Address of a memory node: `ADDRESS:PORT` (IPv4), or the path of its socket if the node is used over shared memory.
 #[derive(Debug, Clone)]
 pub struct MemoryNode {
     address: Address,
-    /// Process that encrypts connections to it, if they are to be encrypted.
+    /// The encrypting relay through which pagers connect, if connections are to be encrypted.
     encryption: Option<Arc<Encryption>>,
 }
 
@@ -25,7 +25,7 @@ impl FromStr for MemoryNode {
 
     fn from_str(text: &str) -> Result<MemoryNode, String> {
         if text.contains('/') {
-            // Made absolute, since processes may connect later, from another folder.
+            // Made absolute, because processes may connect later from another folder.
             let path = std::path::absolute(text).map_err(|why| why.to_string())?.display().to_string();
             return match path.len() {
                 ..=MOST_PATH => Ok(MemoryNode::plain(Address::Shared(path))),
@@ -43,29 +43,28 @@ impl FromStr for MemoryNode {
     }
 }
 
-/// Most bytes of a path in `sun_path` of `struct sockaddr_un`, without the end.
+/// Most bytes of a path in `sun_path` of `struct sockaddr_un`, without the terminating zero.
 const MOST_PATH: usize = 107;
 
 fn nanoseconds(time: Duration) -> u64 {
     time.as_nanos().try_into().unwrap_or(u64::MAX)
 }
 
-/// Memory node that a run pages from, and the longest silence that is tolerated.
+/// Memory node of a run, and the longest silence of the node that is tolerated.
 #[derive(Debug, Clone, Copy)]
 pub struct RemoteNode<'a> {
     pub at: &'a MemoryNode,
-    /// Time after which a page that is waited for is reported on standard error.
+    /// Time after which a page for which a thread waits is reported on standard error.
     pub page_timeout: Duration,
 }
 
 impl RemoteNode<'_> {
-    /// Number of page timeouts after which the run is ended. With the usual one of 5 s that makes 30 s: TCP
-    /// retransmits at intervals that double, so a link that recovers is noticed after at most twice the time that
-    /// it was down. Outages of 15 s are survived: links that are negotiated anew, a rapid spanning tree, a node
-    /// that is paused to be moved.
+    /// Number of page timeouts after which the run is ended. With the usual timeout of 5 s this makes 30 s. TCP retransmits at doubling
+    /// intervals, so a link that recovers is noticed after at most twice the time for which it was down. Therefore outages of 15 s are
+    /// survived, for example a link renegotiation, a rapid spanning tree convergence, or a node that is paused for migration.
     const PATIENCE: u32 = 6;
 
-    /// Returns the longest time that a page is waited for.
+    /// Returns the longest time that a thread waits for a page before the run is ended.
     pub fn patience(&self) -> Duration {
         self.page_timeout.saturating_mul(RemoteNode::PATIENCE)
     }
@@ -87,10 +86,10 @@ impl MemoryNode {
         MemoryNode { address, encryption: None }
     }
 
-    /// Has connections to it encrypted, if the policy requires that.
+    /// Makes connections to the node encrypted, if the policy requires it.
     ///
     /// # Errors
-    /// If keys are needed and there are none.
+    /// If keys are needed but do not exist.
     pub fn protect(&mut self, policy: &EncryptionPolicy) -> Result<(), PagingError> {
         let Address::Tcp { ip, port } = self.address else { return Ok(()) };
         let at = SocketAddrV4::new(ip.into(), port);
@@ -105,15 +104,15 @@ impl MemoryNode {
         Ok(())
     }
 
-    /// Returns why the last encrypted connection that failed did so.
+    /// Returns the error of the encrypted connection that failed last.
     pub(crate) fn failure(&self) -> Option<String> {
         self.encryption.as_ref()?.failure()
     }
 
-    /// Asks the node whether it would serve us, before a program depends on it.
+    /// Asks the memory node whether it would serve this client, before a program depends on the node.
     ///
     /// # Errors
-    /// If no node is there, it does not answer in time, or it refuses: the error says which.
+    /// If no node exists at the address, it does not answer in time, or it refuses; the error names the case.
     pub fn greet(&self, timeout: Duration) -> Result<(), PagingError> {
         let timeout_ns = nanoseconds(timeout);
         match Client::connect(&node::Settings { timeout_ns, ..node::Settings::new(self.address.clone()) }) {
@@ -122,7 +121,7 @@ impl MemoryNode {
         }
     }
 
-    /// Stores the node's address in the settings, for pagers.
+    /// Stores the node's address in the settings that pagers read.
     pub fn tell(&self, settings: &Settings) {
         match &self.address {
             Address::Tcp { ip, port } => {

@@ -1,4 +1,4 @@
-//! Data of `/proc` on a process. For a process that has ended there are none.
+//! Reads data about processes from `/proc`. A process that has ended has no data there.
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -7,14 +7,14 @@ use unrack_pager::kept::{kept_pages, line_can_be_remote};
 /// Bytes of a page.
 pub(crate) const PAGE: u64 = unrack_basis::PAGE as u64;
 
-/// Returns the direct children of all threads.
+/// Returns the direct children of all threads of a process.
 pub(crate) fn children(pid: u32) -> Vec<u32> {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let lists = threads.flatten().map(|thread| std::fs::read_to_string(thread.path().join("children")));
     lists.flatten().flat_map(|list| numbers(&list)).collect()
 }
 
-/// Returns the children of a process, their children, and so on.
+/// Returns all descendants of a process: its children, their children, and so on.
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 pub(crate) fn descendants(pid: u32) -> Vec<u32> {
     let mut found = children(pid);
@@ -31,17 +31,17 @@ fn numbers(text: &str) -> Vec<u32> {
     text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Returns whether a process runs no more: it is gone, or only its exit status is left.
+/// Returns whether a process has ended: it no longer exists, or only its exit status is left.
 pub(crate) fn has_ended(pid: u32) -> bool {
     match state(pid) {
         None | Some('X') => true,
-        // The first thread may have ended alone; then the others are listed beside it.
+        // The first thread may have ended while others continue; then the task folder lists those too.
         Some('Z') => std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count) <= 1,
         Some(_) => false,
     }
 }
 
-/// Returns whether a thread has ended, though others of its process may go on.
+/// Returns whether a thread has ended; other threads of its process may continue.
 pub(crate) fn is_zombie(thread: u32) -> bool {
     matches!(state(thread), None | Some('Z' | 'X'))
 }
@@ -50,30 +50,31 @@ fn state(pid: u32) -> Option<char> {
     state_in(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Returns the field after the name, which is in parentheses and may contain anything.
+/// Returns the field after the name. The name is in parentheses and may contain any character.
 fn state_in(stat: &str) -> Option<char> {
     stat[stat.rfind(')')? + 1..].trim_start().chars().next()
 }
 
-/// Returns when a process was started, in clock ticks since the machine was: with its number, this names it for ever.
+/// Returns the start time of a process, in clock ticks since the machine started. Together with the process number it identifies a process
+/// uniquely.
 pub(crate) fn started(pid: u32) -> Option<u64> {
     started_in(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
 fn started_in(stat: &str) -> Option<u64> {
-    // Field 22; the name, field 2, may contain anything.
+    // Field 22; the name, field 2, may contain any character.
     stat[stat.rfind(')')? + 1..].split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
-/// Returns the numbers of all processes.
+/// Returns the numbers of all processes on the machine.
 pub(crate) fn all() -> Vec<u32> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Returns whether the environment that a process was started with has this variable and value (`NAME=value`). It stands
-/// on the program's stack, which is never taken. `None` if the process has no environment, perhaps since it is just
-/// becoming another program.
+/// Returns whether the environment with which a process was started contains this variable and value (`NAME=value`). The environment is on
+/// the program's stack, which is never made remote. Returns `None` if the process has no environment, perhaps because it is in the middle
+/// of an `execve`.
 pub(crate) fn has_variable(pid: u32, variable: &str) -> Option<bool> {
     let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { return Some(false) };
     let found = environment.split(|byte| *byte == 0).any(|known| known == variable.as_bytes());
@@ -93,7 +94,7 @@ pub(crate) fn executable(pid: u32) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/{pid}/exe")).ok()
 }
 
-/// Returns whether a file whose path contains `text` is mapped; `None` if that cannot be told.
+/// Returns whether a process maps a file whose path contains `text`; `None` if that cannot be determined.
 pub(crate) fn maps_file(pid: u32, text: &str) -> Option<bool> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     (!maps.is_empty()).then(|| maps.contains(text))
@@ -116,7 +117,7 @@ pub(crate) fn threads(pid: u32) -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Returns the thread that traces a process.
+/// Returns the thread that traces a process, if any.
 pub(crate) fn tracer(pid: u32) -> Option<u32> {
     tracer_in(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
 }
@@ -126,32 +127,33 @@ fn tracer_in(status: &str) -> Option<u32> {
     line.trim().parse().ok().filter(|tracer| *tracer != 0)
 }
 
-/// Returns the thread that traces any thread of a process.
+/// Returns a thread that traces any thread of a process, if there is one.
 pub(crate) fn tracer_of_any_thread(pid: u32) -> Option<u32> {
     threads(pid).into_iter().find_map(tracer)
 }
 
-/// Returns whether a filter of system calls (seccomp) is on a thread: a thread can have one that the others lack.
+/// Returns whether a thread has a system call filter (seccomp). Threads of one process can differ in this.
 pub(crate) fn is_filtered(thread: u32) -> bool {
     status_word(thread, "Seccomp:").is_some_and(|mode| mode != "0")
 }
 
-/// Returns the number of filters of system calls on a thread, of which each was added by the thread or inherited.
+/// Returns the number of system call filters of a thread, both inherited ones and those that the thread added.
 pub(crate) fn filters(thread: u32) -> Option<u64> {
     status_word(thread, "Seccomp_filters:")?.parse().ok()
 }
 
-/// Returns whether the first thread of a process has ended, while others go on. Then `/proc` shows no memory for it.
+/// Returns whether the first thread of a process has ended while others continue. In that case `/proc` shows no memory for the process.
 pub(crate) fn has_lost_its_first_thread(pid: u32) -> bool {
     state(pid) == Some('Z') && !has_ended(pid)
 }
 
-/// Returns whether a process was stopped by a signal.
+/// Returns whether a process is stopped by a signal.
 pub(crate) fn is_stopped(pid: u32) -> bool {
     state(pid) == Some('T')
 }
 
-/// Returns whether a thread of a process has a file open whose name contains `text`: threads can have tables of their own.
+/// Returns whether any thread of a process has an open file whose name contains `text`. All threads are inspected, because each can have a
+/// separate descriptor table.
 pub(crate) fn has_open(pid: u32, text: &str) -> bool {
     let is_open_in = |thread: u32| {
         let files =
@@ -167,14 +169,14 @@ pub(crate) fn process_of(thread: u32) -> Option<u32> {
     status_word(thread, "Tgid:")?.parse().ok()
 }
 
-/// Returns whether a signal waits to be delivered to a thread that its process does not ignore.
+/// Returns whether a signal that is neither blocked nor ignored is pending for a thread.
 pub(crate) fn has_signal(thread: u32) -> bool {
     let [own, shared, blocked] = ["SigPnd:", "ShdPnd:", "SigBlk:"].map(|name| signals(thread, name));
     let pending = (own | shared) & !blocked;
     (1..=64).any(|signal| pending & (1 << (signal - 1)) != 0 && !ignores(thread, signal))
 }
 
-/// Returns whether a process does nothing when this signal comes.
+/// Returns whether a process ignores this signal, explicitly or by default.
 pub(crate) fn ignores(thread: u32, signal: i32) -> bool {
     const BY_DEFAULT: [i32; 4] = [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGWINCH];
     let is_in = |name| signals(thread, name) & (1 << (signal - 1)) != 0;
@@ -185,19 +187,20 @@ fn signals(thread: u32, name: &str) -> u64 {
     status_word(thread, name).and_then(|word| u64::from_str_radix(&word, 16).ok()).unwrap_or(0)
 }
 
-/// Returns the first word in the line of a thread's status that begins with `name`.
+/// Returns the first word after `name` in the line of a thread's status file that begins with `name`.
 pub(crate) fn status_word(thread: u32, name: &str) -> Option<String> {
     let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_ascii_whitespace().next().map(str::to_string)
 }
 
-/// Returns the words with which a process was started.
+/// Returns the words of the command line with which a process was started.
 pub(crate) fn words(pid: u32) -> Vec<String> {
     words_in(&std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default())
 }
 
-/// Splits a command line. A process that writes a title over its words, as servers do, fills the rest with zeros.
+/// Splits a command line into words. Trailing zeros are dropped, because a process that overwrites its command line with a title, as
+/// servers do, fills the rest with zeros.
 fn words_in(line: &[u8]) -> Vec<String> {
     let len = line.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     line[..len]
@@ -206,7 +209,7 @@ fn words_in(line: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// Returns the resident bytes that belong to no file and are not shared.
+/// Returns the resident bytes of private anonymous memory.
 pub(crate) fn anonymous_bytes(pid: u32) -> Option<u64> {
     anonymous_in(&std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?)
 }
@@ -226,24 +229,24 @@ fn shared_in(status: &str) -> Option<u64> {
     kibibytes(status, "RssShmem:")
 }
 
-/// Memory of a process by the kernel's walk over its page tables, in bytes. It takes milliseconds for each GiB.
+/// Private memory of a process in bytes, counted by the kernel's walk over the page tables. The walk takes milliseconds per GiB.
 ///
-/// *Proportional* counts a page that n processes map as one nth for each, so that sums over processes count it once.
+/// *Proportional* sizes count a page that n processes map as one nth for each, so that a sum over processes counts it once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PrivateMemory {
     /// Memory that can be remote.
     pub anonymous: u64,
     pub proportional_anonymous: u64,
-    /// Private memory that cannot be remote, at most the proportional part.
+    /// Private memory that cannot be remote, at most its proportional part.
     pub proportional_kept: u64,
 }
 
-/// Reads a process's private memory; `None` without the right to.
+/// Reads a process's private memory; `None` if this user may not read it.
 pub(crate) fn private_memory(pid: u32) -> Option<PrivateMemory> {
     private_in(&std::fs::read_to_string(format!("/proc/{pid}/smaps")).ok()?)
 }
 
-/// Adds up the mappings of `smaps` (proc_pid_smaps(5)): each has a line of `maps`, then fields.
+/// Sums over the mappings in `smaps` (proc_pid_smaps(5)). Each mapping has a line as in `maps`, followed by lines of fields.
 fn private_in(smaps: &str) -> Option<PrivateMemory> {
     let mut sum = PrivateMemory::default();
     let (mut can_be_remote, mut proportional) = (None, 0);
@@ -253,7 +256,7 @@ fn private_in(smaps: &str) -> Option<PrivateMemory> {
         } else if let Some(bytes) = kibibytes(line, "Pss:") {
             proportional = bytes;
         } else if let Some(anonymous) = kibibytes(line, "Anonymous:") {
-            // The rest of a mapping of a file is the file's.
+            // The rest of a file mapping belongs to the file.
             let own = proportional.min(anonymous);
             match can_be_remote? {
                 true => {
@@ -267,19 +270,19 @@ fn private_in(smaps: &str) -> Option<PrivateMemory> {
     can_be_remote.map(|_| sum)
 }
 
-/// Returns the private bytes of a process that cannot be remote; `None` without the right to know.
+/// Returns the private bytes of a process that cannot be remote; `None` if this user may not read them.
 pub(crate) fn kept_bytes(pid: u32) -> Option<u64> {
     let maps = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
     let pagemap = std::fs::File::open(format!("/proc/{pid}/pagemap")).ok()?;
     Some(kept_pages(&maps, pagemap.as_fd()).saturating_mul(PAGE))
 }
 
-/// Returns the proportional bytes of shared memory; `None` without the right to know.
+/// Returns the proportional bytes of shared memory; `None` if this user may not read them.
 pub(crate) fn proportional_shared_bytes(pid: u32) -> Option<u64> {
     kibibytes(&std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?, "Pss_Shmem:")
 }
 
-/// Returns the bytes in the line that begins with `name`.
+/// Returns the number of bytes in the line that begins with `name`.
 fn kibibytes(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().trim_end_matches(" kB").parse::<u64>().ok()?.checked_mul(1024)

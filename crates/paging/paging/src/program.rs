@@ -1,7 +1,7 @@
-//! File that a command runs, and check that its memory can be taken away.
+//! Finds the file that a command runs, and checks that the program's memory can be made remote.
 //!
-//! All this is checked before anything starts. A script is followed to its interpreter, and through `env` to the
-//! program that `env` will run.
+//! All checks happen before the program starts. A script is followed to its interpreter, and through `env` to the program that `env` will
+//! run.
 
 use crate::PagingError;
 use crate::elf::{self, Elf, Entrance};
@@ -12,20 +12,20 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Depth to which the kernel follows interpreters of interpreters.
+/// Depth to which the kernel follows nested interpreters.
 const DEEPEST_SCRIPT: usize = 5;
 const SET_ID: u32 = 0o6000;
 
 /// A command whose file was found and checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Program {
-    /// The file that will run.
+    /// The file that will be executed.
     pub path: PathBuf,
     /// The command as given.
     pub command: Vec<OsString>,
-    /// Way of the pager into the first program that runs.
+    /// How the pager gets into the first program that runs.
     pub entrance: Entrance,
-    /// It has LeakSanitizer, which traces its own process, so that nobody else can.
+    /// Whether the program contains LeakSanitizer, which traces its own process, so that no other process can trace it.
     pub traces_itself: bool,
 }
 
@@ -33,8 +33,7 @@ impl Program {
     /// Finds and checks the file of a command.
     ///
     /// # Errors
-    /// [`PagingError::Usage`] if there is no such program, [`PagingError::Lacking`] if it exists and cannot be
-    /// run with remote memory.
+    /// [`PagingError::Usage`] if there is no such program, [`PagingError::Lacking`] if it exists but cannot run with remote memory.
     pub(crate) fn resolve(command: &[OsString]) -> Result<Program, PagingError> {
         let name = command.first().ok_or_else(|| PagingError::Usage("there is no command to run".into()))?;
         let path = find(name)?;
@@ -43,15 +42,15 @@ impl Program {
         Ok(Program { path, command: command.to_vec(), entrance, traces_itself })
     }
 
-    /// Returns the command, as a person reads it.
+    /// Returns the command in readable form.
     pub(crate) fn words(&self) -> Vec<String> {
         self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
     }
 }
 
-/// Returns whether a file names LeakSanitizer, or a library that contains it.
+/// Returns whether a file contains LeakSanitizer, or names a library that contains it.
 fn has_leak_sanitizer(path: &Path) -> bool {
-    // SAFETY: only read, and a file that changes meanwhile is found to have it or not.
+    // SAFETY: the mapping is only read. If the file changes meanwhile, either answer is acceptable.
     let Ok(text) = File::open(path).and_then(|file| unsafe { memmap2::Mmap::map(&file) }) else {
         return false;
     };
@@ -60,7 +59,7 @@ fn has_leak_sanitizer(path: &Path) -> bool {
         .any(|name| memchr::memmem::find(&text, name).is_some())
 }
 
-/// Finds a program as the shell does: a name with a slash is a path, any other is looked up in `PATH`.
+/// Finds a program as the shell does: a name with a slash is a path, any other name is looked up in `PATH`.
 fn find(name: &OsStr) -> Result<PathBuf, PagingError> {
     if name.as_bytes().contains(&b'/') {
         return Ok(name.into());
@@ -119,7 +118,7 @@ fn plain(why: io::Error) -> String {
     }
 }
 
-/// Returns the way into a program, if this machine has one.
+/// Returns how the pager gets into a program, if that is possible on this machine.
 fn enter(path: &Path, elf: Elf) -> Result<Entrance, PagingError> {
     match elf.entrance() {
         Some(Entrance::Agent) if cfg!(not(target_arch = "x86_64")) => Err(lacking(
@@ -132,7 +131,7 @@ fn enter(path: &Path, elf: Elf) -> Result<Entrance, PagingError> {
     }
 }
 
-/// Checks that a program does not gain rights, as the loader then preloads nothing. Root gains nothing from such
+/// Checks that a program does not gain rights, because the loader preloads no library into such a program. Root gains no rights from setuid
 /// files.
 fn check_privileges(path: &Path, meta: &Metadata) -> Result<(), PagingError> {
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
@@ -175,7 +174,7 @@ fn check_script(path: &Path, file: &File, depth: usize) -> Result<Entrance, Pagi
     Ok(entrance)
 }
 
-/// Returns the words of a `#!` line.
+/// Returns the words of a `#!` line; `None` if there is no such line.
 fn interpreter(head: &[u8]) -> Option<Vec<OsString>> {
     let line = head.strip_prefix(b"#!")?.split(|b| *b == b'\n').next()?;
     let words = line.split(|b| b.is_ascii_whitespace()).filter(|word| !word.is_empty());
@@ -183,7 +182,7 @@ fn interpreter(head: &[u8]) -> Option<Vec<OsString>> {
     (!words.is_empty()).then_some(words)
 }
 
-/// Returns the program that `env` runs: its first word that is neither an option nor a variable.
+/// Returns the program that `env` runs: the first word that is neither an option nor a variable assignment.
 fn behind_env(words: &[OsString]) -> Option<&OsStr> {
     let is_env = Path::new(&words[0]).file_name() == Some(OsStr::new("env"));
     let is_name = |word: &&OsString| !word.as_bytes().starts_with(b"-") && !word.as_bytes().contains(&b'=');

@@ -8,7 +8,7 @@ pub enum ProgramEnd {
 }
 
 impl ProgramEnd {
-    /// Returns the exit code as a shell gives it: 128 plus the signal's number for a program that was killed.
+    /// Returns the exit code as a shell reports it: for a program that was killed, 128 plus the signal's number.
     pub fn code(self) -> u8 {
         match self {
             ProgramEnd::Exited(code) => code,

@@ -1,46 +1,47 @@
-//! Conditions for stating a measurement: otherwise its number is withheld, with advice on what to do.
+//! Conditions under which a measurement is stated. Otherwise its number is withheld, with advice on what to do.
 //!
-//! A need is used to choose between networks, which differ from one to the next by a factor of two or more: links
-//! of 25, 50, 100, 200 and 400 Gb/s, fabrics that fetch a page in 0.4, 0.8 and 2 us. A number that is more
-//! uncertain than that does not decide anything, and so a factor of two is the bound throughout.
+//! The results are used to choose between networks, which differ by a factor of two or more: links of 25, 50, 100, 200 and 400 Gb/s,
+//! fabrics that fetch a page in 0.4, 0.8 and 2 us. A number that is uncertain by more than that does not support a decision. Therefore a
+//! factor of two is the bound throughout.
 
 use crate::fit::{self, Estimate};
 use unrack_record::{Fit, Interval, Stated, Warning};
 
-/// Least number of undisturbed native runs for a slowdown: if two differ, nobody can tell which is right.
+/// Smallest number of undisturbed native runs for a slowdown. Three are needed, because if two runs differ, it is unknown which is right.
 pub const FEWEST_NATIVE: usize = 3;
-/// Least number of undisturbed runs for a line. A line has two parameters, and with fewer runs Student's factor
-/// for the remaining degrees of freedom (4.3 for two) alone makes any interval useless.
+/// Smallest number of undisturbed runs for a line. A line has two parameters, so fewer runs leave few degrees of freedom, and then
+/// Student's factor (4.3 for two) alone makes any interval useless.
 pub const FEWEST_RUNS: usize = 5;
-/// Least number of different delays among them: with two, it remains open whether it is a line.
+/// Smallest number of different delays among the runs. With only two delays, it cannot be seen whether the relation is linear.
 pub const FEWEST_DELAYS: usize = 3;
 
-/// Ratio of an interval's end to its beginning beyond which it does not decide anything.
+/// Ratio of the upper to the lower end of an interval above which the interval supports no decision.
 pub(crate) const WIDE: f64 = 2.0;
-/// Width of a slowdown's interval, as a fraction of the native run time, up to which it is stated, however
-/// uncertain the loss itself is: from 1.00 to 1.05 is a statement. DDC §3.2 asks for losses of 5 %.
+/// Width of a slowdown's interval, as a fraction of the native run time, up to which the slowdown is stated even if the loss itself is very
+/// uncertain: for example, an interval from 1.00 to 1.05 is useful. DDC §3.2 asks for losses of 5 %.
 const NEGLIGIBLE: f64 = 0.05;
-/// Least R2 of a line: below, less than half of the variation of the runs comes from the delays, so something
-/// else is measured.
+/// Smallest R2 of an acceptable line. Below it, the delays explain less than half of the variation between runs, so the runs measure some
+/// other effect.
 const HARDLY_A_LINE: f64 = 0.5;
-/// Factor of the native run time within which a run without any wait must lie, beside what the pager adds.
+/// Factor of the native run time within which a run without any wait must lie, apart from the time that the pager adds.
 const OUTSIDE: f64 = 2.0;
 
-/// Key of the refusal for a program that does more with little local memory.
+/// Key of the refusal for a program that does more work when it has little local memory.
 pub const PROGRAM_CHANGED: &str = "program-changed";
-/// Key of the refusal for a line that predicts another run time without waits than a native run takes.
+/// Key of the refusal for a line whose prediction without waits contradicts the native run time.
 pub const INTERCEPT: &str = "intercept";
 
-/// Run at another share of local memory, without delay.
+/// A run without delay at another share of local memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OtherShare {
-    /// Share of the footprint.
+    /// Local memory as a share of the footprint.
     pub share: f64,
-    /// Run time in seconds. What the pager took of it only makes the advice more careful.
+    /// Run time in seconds. It includes the time that the pager took, which only makes the advice more careful.
     pub run_s: f64,
 }
 
-/// Adds to a refusal for a changed program the smallest share at which it was not changed. Other refusals stay.
+/// Adds to a [`PROGRAM_CHANGED`] refusal the smallest share of local memory at which the program was unchanged. Returns other refusals
+/// unchanged.
 pub fn with_share(why: Warning, native_s: f64, others: &[OtherShare]) -> Warning {
     let Some(most) = others.last().filter(|_| why.key == PROGRAM_CHANGED) else { return why };
     let is_itself = |other: &&OtherShare| other.run_s <= native_s * OUTSIDE;
@@ -54,10 +55,10 @@ pub fn with_share(why: Warning, native_s: f64, others: &[OtherShare]) -> Warning
     Warning::new(PROGRAM_CHANGED, format!("{}; {advice}", why.text))
 }
 
-/// Returns the reason why nothing may be concluded from a line: its run time without waits is impossible for the
-/// program, or says that the program was another one. In a run with equally little local memory, the pager took
-/// `overhead_s` for faults that a memory blade would not cause. The runs' delays are `delay_s` on average: as far from
-/// there as zero is, the line is as uncertain as its slope.
+/// Returns the reason why no conclusion may be drawn from a line: the run time that the line predicts without waits is impossible for the
+/// program, or shows that the program behaved differently. `overhead_s` is the time that the pager took, in a run with equally little local
+/// memory, for faults that a memory blade would not cause. `delay_s` is the mean delay of the runs. The extrapolation from there to zero
+/// delay is as uncertain as the slope, so the check tolerates that error.
 pub fn refusal(fit: &Fit, native_s: f64, overhead_s: f64, delay_s: f64) -> Option<Warning> {
     let doubt_s = (fit.waits_ci95[1] - fit.waits) * delay_s;
     let (least, most) = (native_s / OUTSIDE, native_s * OUTSIDE + overhead_s + doubt_s);
@@ -76,12 +77,12 @@ pub fn refusal(fit: &Fit, native_s: f64, overhead_s: f64, delay_s: f64) -> Optio
         "{found}: run it again with a larger --repeat; if this persists, the number of waits depends on the delay, and no \
          line fits"
     );
-    // Not a number either.
+    // NaN is not contained in the range either, and is refused.
     (!(least..=most).contains(&fit.intercept_s)).then(|| Warning::new(INTERCEPT, text))
 }
 
-/// Returns the largest time per fetch, in microseconds, that costs at most this fraction of the native run time.
-/// `longest_ns` is the longest delay of the runs.
+/// Returns the longest time per fetch, in microseconds, that costs at most this fraction of the native run time. `longest_ns` is the
+/// longest delay of the runs.
 pub fn need(fit: &Fit, loss: f64, longest_ns: f64) -> Stated {
     let us = |ns: f64| ns / 1e3;
     let why = match (
@@ -100,10 +101,10 @@ pub fn need(fit: &Fit, loss: f64, longest_ns: f64) -> Stated {
     }
 }
 
-/// Returns the run time divided by the native run time, at this delay of one fetch.
+/// Returns the estimated slowdown (run time divided by native run time) if each fetch has this delay.
 ///
 /// # Errors
-/// The reason, if that is too uncertain to be stated.
+/// The reason, if the slowdown is too uncertain to be stated.
 pub fn slowdown(fit: &Fit, delay_ns: f64) -> Result<Estimate, Warning> {
     let estimate = fit::slowdown(fit, delay_ns);
     let [low, high] = estimate.ci95;
@@ -113,8 +114,9 @@ pub fn slowdown(fit: &Fit, delay_ns: f64) -> Result<Estimate, Warning> {
     }
 }
 
-/// Returns a line through runs of which other work may have taken this part of their time: each wait may have been counted that much
-/// too often, or in a native run that was that much too long too seldom, so the intervals reach as far to both sides.
+/// Returns the fit with intervals widened for runs of which other work may have taken the fraction `lost` of the time. Waits may have been
+/// overestimated by that fraction in disturbed runs, or underestimated because of a disturbed native run, so the intervals widen in both
+/// directions.
 pub fn widened(fit: &Fit, lost: f64) -> Fit {
     let stretch = 1.0 / (1.0 - lost.clamp(0.0, 0.99));
     let wider = |[few, many]: [f64; 2]| {
@@ -124,11 +126,11 @@ pub fn widened(fit: &Fit, lost: f64) -> Fit {
     Fit { waits_ci95: wider(fit.waits_ci95), waits_per_s_ci95: wider(fit.waits_per_s_ci95), ..fit.clone() }
 }
 
-/// Returns the time in seconds that waits add to a run, at this delay of one fetch. The scatter of the native runs is no
-/// part of its interval.
+/// Returns the time in seconds that waits add to a run if each fetch has this delay. The interval does not include the scatter of the
+/// native runs.
 ///
 /// # Errors
-/// The reason, if that is too uncertain to be stated.
+/// The reason, if the time is too uncertain to be stated.
 pub fn added_s(fit: &Fit, delay_ns: f64) -> Result<Estimate, Warning> {
     match uncertainty(fit, fit.waits_ci95, "in a run") {
         Some(why) => Err(why),
@@ -139,7 +141,7 @@ pub fn added_s(fit: &Fit, delay_ns: f64) -> Result<Estimate, Warning> {
     }
 }
 
-/// Returns the reason why the number of waits, which has this interval, is too uncertain to be stated, if it is.
+/// Returns the reason why the number of waits is too uncertain to be stated, if it is. `few` and `many` are the ends of its interval.
 fn uncertainty(fit: &Fit, [few, many]: [f64; 2], per: &str) -> Option<Warning> {
     if fit.r2 < HARDLY_A_LINE {
         let text = format!(
@@ -180,7 +182,7 @@ mod tests {
         assert!((interval.high.unwrap() - 0.05 / 0.3).abs() < 1e-12);
     }
 
-    /// A case that was once stated as "at most 107 ns": R2 0.30, and 0 to 820,099 waits.
+    /// A real case that was once stated as "at most 107 ns", with an R2 of 0.30 and 0 to 820,099 waits.
     #[test]
     fn a_line_that_is_none_needs_nothing() {
         assert_eq!(reason(&need(&fit(400_000.0, [0.0, 820_099.0], 0.3), 0.05, 50_000.0)), "scatter");
@@ -218,7 +220,7 @@ mod tests {
             let why = at(changed).unwrap();
             assert!(why.key == "program-changed" && why.text.contains("larger --local"), "{why}");
         }
-        // A slope that may be 20,000 waits steeper brings it down by 1.2 s.
+        // If the slope may be steeper by 20,000 waits, the intercept may be lower by 1.2 s.
         assert_eq!(refusal(&line(6.1, 20_001.0), 2.0, 1.0, 60e-6), None);
         assert!(refusal(&line(6.3, 20_001.0), 2.0, 1.0, 60e-6).is_some());
     }

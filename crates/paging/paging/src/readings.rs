@@ -1,4 +1,4 @@
-//! Counters of the machine, from `/proc`. Missing ones count as zero.
+//! Reads the counters of the machine from `/proc`. Missing counters count as zero.
 
 use crate::disturbance::MachineCounters;
 use crate::proc;
@@ -7,20 +7,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use unrack_pager::sys::now_ns;
 
-/// Environment variable with a folder to read instead of `/proc`, so that tests run on a machine with a known
-/// load.
+/// Environment variable with a folder that is read instead of `/proc`, so that tests see a machine with a known load.
 pub const PROC_VARIABLE: &str = "UNRACK_PROC";
-/// Process number of the first kernel thread, parent of all others.
+/// Process number of the first kernel thread, which is the parent of all other kernel threads.
 const KTHREADD: u32 = 2;
 
 impl MachineCounters {
-    /// Reads the counters. This takes some milliseconds: it reads a file for each kernel thread.
+    /// Reads the counters. Takes some milliseconds, because it reads one file per kernel thread.
     pub fn now() -> MachineCounters {
         MachineCounters::with(None)
     }
 
-    /// Reads the counters, with the time of a process that is not a descendant of this one, and that of the children it has waited
-    /// for, as this process's own.
+    /// Reads the counters. The CPU time of `process`, which is not a descendant of this process, and of the children that it has waited for
+    /// counts as this process's own.
     pub fn with(process: Option<u32>) -> MachineCounters {
         let root = std::env::var_os(PROC_VARIABLE).map_or_else(|| PathBuf::from("/proc"), PathBuf::from);
         let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap_or_default();
@@ -49,7 +48,7 @@ fn seconds(ticks: u64) -> f64 {
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 
-/// Ticks of several cores together.
+/// CPU ticks, summed over several cores.
 #[derive(Debug, Default, PartialEq)]
 struct Cores {
     number: u32,
@@ -57,7 +56,7 @@ struct Cores {
     steal: u64,
 }
 
-/// Parses /proc/stat, proc_pid_stat(5): user, nice, system, idle, iowait, irq, softirq, steal, then guests' time,
+/// Parses /proc/stat, proc_pid_stat(5). The fields are user, nice, system, idle, iowait, irq, softirq, steal, and then the guests' time,
 /// which is part of user.
 fn cores(stat: &str, is_usable: impl Fn(usize) -> bool) -> Cores {
     let mut cores = Cores::default();
@@ -80,11 +79,11 @@ fn cores(stat: &str, is_usable: impl Fn(usize) -> bool) -> Cores {
 #[derive(Debug, PartialEq)]
 struct Ticks {
     own: u64,
-    /// CPU time of children that it has waited for, and of theirs.
+    /// CPU time of the children that the process has waited for, and of their children.
     children: u64,
 }
 
-/// Parses fields 14 to 17, counted from 1; the second is a name in parentheses that may contain anything.
+/// Parses fields 14 to 17, counted from 1. The second field is a name in parentheses that may contain any character.
 fn ticks(stat: &str) -> Option<Ticks> {
     let behind_name = &stat[stat.rfind(')')? + 1..];
     let mut fields = behind_name.split_ascii_whitespace().skip(11).map_while(|word| word.parse::<u64>().ok());
@@ -100,7 +99,7 @@ pub(crate) fn children_s() -> [f64; 2] {
 
 /// Returns `cutime` and `cstime`, fields 16 and 17.
 fn children_ticks(stat: &str) -> [u64; 2] {
-    // The second field is the program's name in brackets, in which anything may stand.
+    // The second field is the program's name in parentheses, which may contain any character.
     let mut fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace().skip(13);
     [(); 2].map(|()| fields.next().and_then(|ticks| ticks.parse().ok()).unwrap_or(0))
 }
@@ -112,13 +111,13 @@ fn kernel_threads(root: &Path) -> BTreeMap<u32, f64> {
     threads.into_iter().filter_map(|id| Some((id, seconds(ticks(&stat(id)?)?.own)))).collect()
 }
 
-/// Returns the microseconds in which some task waited.
+/// Returns the microseconds in which at least one task waited for a core.
 fn waiting_us(pressure: &str) -> Option<u64> {
     let some = pressure.lines().find(|line| line.starts_with("some"))?;
     some.split_ascii_whitespace().find_map(|word| word.strip_prefix("total=")?.parse().ok())
 }
 
-/// Returns the number of runnable tasks: two of 95 in `0.13 0.57 0.86 2/95 22536`.
+/// Returns the number of runnable tasks: for example, 2 (of 95) for `0.13 0.57 0.86 2/95 22536`.
 fn runnable(loadavg: &str) -> u32 {
     let tasks = loadavg.split_ascii_whitespace().nth(3).and_then(|word| word.split('/').next());
     tasks.and_then(|number| number.parse().ok()).unwrap_or(0)

@@ -3,6 +3,6 @@
 /// Writes one line to standard error.
 pub fn say(text: &str) {
     use std::io::Write;
-    // If standard error is closed, nobody reads the message.
+    // An error is ignored: if standard error is closed, no user reads the message.
     let _ = writeln!(std::io::stderr(), "unrack: {text}");
 }

@@ -1,17 +1,17 @@
-//! The process that the user started, which becomes the program.
+//! The process that the user started (the seat), which becomes the program.
 //!
-//! Shells, pid files and supervisors know a command by the number of the process that they started, send it signals and
-//! wait for it. So `unrack run` does not stay there: that process waits in a *seat*, while a guard and its worker
-//! ([`crate::guard`]) prepare the run, and then becomes the program itself. The worker traces it ([`crate::trace`]), and
-//! lets its parent know of its end only when the summary is written.
+//! Shells, pid files and supervisors identify a command by the process that they started, send signals to that process, and wait for it.
+//! Therefore `unrack run` does not keep that process for itself: the process waits in a *seat* while a guard and its worker
+//! ([`crate::guard`]) prepare the run, and then executes the program. The worker traces the program ([`crate::trace`]), and makes its end
+//! visible to its parent only after the summary is written.
 //!
 //! ```text
-//! seat ---------------------------- becomes the program ------------ ends, stays unburied ---- is buried
+//! seat ---------------------------- becomes the program ------------ ends, stays a zombie ---- is reaped
 //!   |  (handed to init)                   ^                                 |                       ^
 //!   +--> guard --> worker: footprint, ... +-- traces, watches ------------- +--> summary, JSON -----+
 //! ```
-//! The guard is no child of the program, which may wait for all its children. Where tracing is not permitted, the program
-//! runs as a child of the worker, and the seat passes signals on and ends with the same status.
+//! The guard is not a child of the program, because the program may wait for all its children. If tracing is not permitted, the program
+//! runs as a child of the worker, and the seat forwards signals and exits with the program's status.
 
 use crate::family::MARK_VARIABLE;
 use crate::guard::{self, Role};
@@ -28,12 +28,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
-/// Number of the guard, in the seat; 0: not known yet.
+/// Process number of the guard, set in the seat; 0 if it is not known yet.
 static GUARD: AtomicI32 = AtomicI32::new(0);
 
-/// The seat, as the worker sees it.
+/// The worker's end of the connection to the seat.
 pub struct ProgramSeat {
-    /// Number of the process that becomes the program.
+    /// Process number of the seat, which becomes the program.
     pid: u32,
     line: OwnedFd,
     acceptor: Cell<Option<TraceAcceptor>>,
@@ -41,10 +41,10 @@ pub struct ProgramSeat {
     mark: String,
 }
 
-/// Prepares a seat: this process will become the program. Returns in the worker only; `None`: this process is the first
-/// of a container, where all others end with it, so the program gets a process of its own.
+/// Makes this process a seat, which will become the program. Returns in the worker only. Returns `None` if this process is the first of a
+/// container: all other processes of the container end with the first one, so the program gets a separate process.
 ///
-/// Call this first in `main`, in place of [`crate::stand_guard`]: the worker is a copy of the calling thread alone.
+/// Must be called first in `main`, instead of [`crate::stand_guard`], because the worker is a copy of the calling thread alone.
 ///
 /// # Errors
 /// If the machine has no room for more processes.
@@ -59,13 +59,13 @@ pub fn take_seat(command: &[OsString]) -> Result<Option<ProgramSeat>, PagingErro
     let (request, acceptor) = trace::request_pair()?;
     let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
     match guard::fork()? {
-        // The guard becomes a child of init when the process between has ended.
+        // After the intermediate process has ended, the guard becomes a child of init.
         Role::Child => match guard::fork() {
             Ok(Role::Child) => {
                 drop((outside, request));
                 prepare_run(pid, inside, acceptor).map(Some)
             }
-            // SAFETY: ends this process; nothing is to be cleaned up.
+            // SAFETY: ends this process, in which no cleanup is needed.
             Ok(Role::Parent(_)) | Err(_) => unsafe { libc::_exit(0) },
         },
         Role::Parent(between) => {
@@ -76,11 +76,11 @@ pub fn take_seat(command: &[OsString]) -> Result<Option<ProgramSeat>, PagingErro
     }
 }
 
-/// Starts the guard and, as its child, the worker. Returns in the worker.
+/// Starts the guard, and the worker as its child. Returns in the worker only.
 fn prepare_run(pid: u32, line: OwnedFd, acceptor: TraceAcceptor) -> Result<ProgramSeat, PagingError> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let mark = format!("{own}-{}", proc::started(own as u32).unwrap_or_default());
-    // The terminal's signals are for the program and its seat.
+    // Moves to a separate process group, so that the terminal's signals reach only the program and its seat.
     let _ = rustix::process::setpgid(None, None);
     tell(&line, Word::Guard, &own.to_ne_bytes());
     let tells = line.try_clone().map_err(PagingError::failed("connect the processes of this run"))?;
@@ -88,27 +88,27 @@ fn prepare_run(pid: u32, line: OwnedFd, acceptor: TraceAcceptor) -> Result<Progr
     Ok(ProgramSeat { pid, line, acceptor: Cell::new(Some(acceptor)), tracer: OnceCell::new(), mark })
 }
 
-/// Messages between the processes, by their first byte.
+/// Kinds of messages between these processes; the first byte of a message is the kind.
 #[derive(Clone, Copy, PartialEq)]
 enum Word {
-    /// From the guard: its number.
+    /// From the guard: its process number.
     Guard,
     /// From the guard: the run has ended with this status.
     End,
-    /// From the worker: the program's path and its variables; with the descriptor of its standard input, if it has one.
+    /// From the worker: the program's path and environment variables, with the descriptor of its standard input if it has one.
     Become,
-    /// To the worker: tracing is not permitted, for this reason.
+    /// From the seat to the worker: tracing is not permitted, for this reason.
     Untraced,
-    /// To the worker: the program cannot be run, for this reason.
+    /// From the seat to the worker: the program cannot be executed, for this reason.
     Failed,
 }
 
 const WORDS: [Word; 5] = [Word::Guard, Word::End, Word::Become, Word::Untraced, Word::Failed];
-/// Most bytes of a message: two paths and a few variables.
+/// Most bytes of a message, enough for two paths and a few variables.
 const LONGEST: usize = 32 << 10;
 
 fn tell(line: &OwnedFd, word: Word, text: &[u8]) {
-    // Nobody is there to hear when the other side has ended.
+    // An error is ignored, because then the receiver has ended.
     let _ = rustix::net::send(line, &message(word, text), SendFlags::NOSIGNAL);
 }
 
@@ -117,14 +117,14 @@ fn message(word: Word, text: &[u8]) -> Vec<u8> {
     [&[byte], text].concat()
 }
 
-/// Message from the other side.
+/// A received message.
 struct Heard {
     word: Word,
     text: Vec<u8>,
     file: Option<OwnedFd>,
 }
 
-/// Waits for the next message. `None` if the other side is closed.
+/// Waits for the next message. Returns `None` if the other end is closed.
 fn hear(line: &OwnedFd) -> Option<Heard> {
     use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
     let mut text = vec![0u8; LONGEST];
@@ -146,7 +146,7 @@ fn hear(line: &OwnedFd) -> Option<Heard> {
     }
 }
 
-/// Waits in the seat until this process becomes the program, or ends.
+/// Waits in the seat until this process executes the program, or exits.
 fn wait_in(line: OwnedFd, request: TraceRequest, command: &[OsString]) -> ! {
     for signal in FOR_THE_PROGRAM {
         take_over(signal, pass_on);
@@ -159,7 +159,7 @@ fn wait_in(line: OwnedFd, request: TraceRequest, command: &[OsString]) -> ! {
                 Ok(()) => {
                     let why = become_program(&heard, command);
                     tell(&line, Word::Failed, &why.to_ne_bytes());
-                    // Its tracer, when that ends, would kill it.
+                    // Exits by itself, otherwise the end of its tracer would kill it.
                     std::process::exit(1);
                 }
                 Err(why) => tell(&line, Word::Untraced, &why.raw_os_error().unwrap_or(0).to_ne_bytes()),
@@ -167,7 +167,7 @@ fn wait_in(line: OwnedFd, request: TraceRequest, command: &[OsString]) -> ! {
             Word::Untraced | Word::Failed => {}
         }
     }
-    // Guard and worker were killed.
+    // Guard and worker were killed, which closed the connection.
     std::process::exit(128 + libc::SIGKILL)
 }
 
@@ -175,7 +175,8 @@ fn number(text: &[u8]) -> i32 {
     text.try_into().map_or(0, i32::from_ne_bytes)
 }
 
-/// Passes a signal on to the guard, and so to the worker. The terminal's come to the worker anyway.
+/// Forwards a signal to the guard, which forwards it to the worker. Signals from the terminal are not forwarded, because they reach the
+/// worker anyway.
 extern "C" fn pass_on(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     // SAFETY: the kernel passes a valid pointer to handlers installed with SA_SIGINFO.
     let from_kernel = unsafe { (*info).si_code } == libc::SI_KERNEL;
@@ -183,7 +184,7 @@ extern "C" fn pass_on(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void)
     if from_kernel || guard == 0 {
         return;
     }
-    // SAFETY: kill(2) may be called here; `errno` is restored.
+    // SAFETY: kill(2) may be called in a signal handler; `errno` is restored.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
@@ -192,7 +193,7 @@ extern "C" fn pass_on(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void)
     }
 }
 
-/// Becomes the program. Returns why it cannot.
+/// Executes the program in this process. Returns only if that fails, with the error number.
 fn become_program(heard: &Heard, command: &[OsString]) -> i32 {
     let mut parts = heard.text.split(|byte| *byte == 0).map(|part| part.to_vec());
     let path = parts.next().unwrap_or_default();
@@ -214,8 +215,8 @@ fn become_program(heard: &Heard, command: &[OsString]) -> i32 {
     let list = |texts: &[CString]| -> Vec<*const c_char> {
         texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
     };
-    // SAFETY: null-terminated lists of null-terminated texts, all of which live until the call. Our runtime ignores
-    // SIGPIPE, which programs expect to be there.
+    // SAFETY: the lists and the texts are null-terminated, and live until the call. SIGPIPE is reset to its default because the Rust
+    // runtime ignores it, and programs expect the default.
     unsafe {
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         libc::execve(path.as_ptr(), list(&arguments).as_ptr(), list(&variables).as_ptr());
@@ -224,27 +225,27 @@ fn become_program(heard: &Heard, command: &[OsString]) -> i32 {
 }
 
 impl ProgramSeat {
-    /// Returns the number of the process that becomes the program.
+    /// Returns the process number of the seat, which becomes the program.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Returns the value of [`MARK_VARIABLE`].
+    /// Returns the value of [`MARK_VARIABLE`] for this run.
     pub(crate) fn mark(&self) -> &str {
         &self.mark
     }
 
-    /// Has the seat become the program, whose stops `handler` handles, if there is one. Returns its number and its tracer;
-    /// `None` if tracing is not permitted.
+    /// Makes the seat execute the program. If there is a `handler`, it handles the program's ptrace stops. Returns the program's process
+    /// number and its tracer, or `None` if tracing is not permitted.
     ///
     /// # Errors
-    /// [`PagingError::Failed`] if it cannot be run.
+    /// [`PagingError::Failed`] if the program cannot be executed.
     pub(crate) fn give_to(
         &self,
         launch: &Launch,
         handler: Option<AnyHandler>,
     ) -> Result<Option<(u32, &Tracer)>, PagingError> {
-        // LeakSanitizer ends the program if its first thread is traced.
+        // A program that contains LeakSanitizer is not traced, because LeakSanitizer ends the program if its first thread is traced.
         let may_be_traced = launch.may_be_traced && !launch.job.program.traces_itself;
         let Some(acceptor) = self.acceptor.take().filter(|_| may_be_traced) else {
             return Ok(None);
@@ -254,7 +255,7 @@ impl ProgramSeat {
         let input = launch.job.input.file().map_err(PagingError::failed("open the program's input again"))?;
         self.ask(program.as_os_str(), &launch.environment, input)?;
         match hear(&self.line) {
-            // The line is closed on exec.
+            // `execve` closes the connection, so the program runs.
             None => {}
             Some(Heard { word: Word::Untraced, .. }) => return Ok(None),
             Some(Heard { text, .. }) => {
@@ -270,7 +271,7 @@ impl ProgramSeat {
     /// Returns whether the process in the seat has ended.
     pub(crate) fn is_lost(&self) -> bool {
         use rustix::net::{RecvFlags, recv};
-        // It says nothing more before its end.
+        // The seat sends no further messages before it ends, so end of file means that it has ended.
         matches!(recv(&self.line, &mut [0u8; 1], RecvFlags::DONTWAIT | RecvFlags::PEEK), Ok((_, 0)))
     }
 
@@ -300,10 +301,10 @@ impl ProgramSeat {
         Ok(())
     }
 
-    /// Leaves the program alone with the terminal and with its standard input and output.
+    /// Moves this process out of the terminal's process group and closes its standard streams, so that only the program uses them.
     fn leave_the_terminal(&self) {
         let _ = rustix::process::setpgid(None, None);
-        // SAFETY: no handler. A summary may be written from the background.
+        // SAFETY: installs no handler. SIGTTOU is ignored so that a summary can be written from the background.
         unsafe { libc::signal(libc::SIGTTOU, libc::SIG_IGN) };
         if let Ok(null) = std::fs::File::options().read(true).write(true).open("/dev/null") {
             let _ = rustix::stdio::dup2_stdin(&null);

@@ -1,7 +1,7 @@
-//! Signals that `unrack` receives while a program runs, and that are meant for the program.
+//! Signals that `unrack` receives during a run and that are meant for the program.
 //!
-//! A handler records the signal and wakes the waiting thread; nothing is cut short, so temporary files are
-//! removed as always. Ignored signals stay ignored, for us and the program.
+//! A handler records the signal and wakes the waiting thread. Cleanup is never interrupted, so temporary files are always removed. Signals
+//! that were ignored stay ignored, for `unrack` and for the program.
 
 use crate::PagingError;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
@@ -18,10 +18,10 @@ pub(crate) const FOR_THE_PROGRAM: [c_int; 6] =
 /// Signals that end a whole series of runs.
 const STOPS: [c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
-/// Signals that end a run, however its program handles them.
+/// Signals that end a run, independently of how the program handles them.
 pub(crate) const ENDS: [c_int; 2] = [libc::SIGINT, libc::SIGTERM];
 
-/// Requests for the run's end: their number, and the signal of the last one.
+/// Requests to end the run: their number, and the signal of the last one.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Asked {
     pub times: u32,
@@ -30,9 +30,10 @@ pub(crate) struct Asked {
 
 static END_TIMES: AtomicU32 = AtomicU32::new(0);
 static END_SIGNAL: AtomicI32 = AtomicI32::new(0);
-/// Bit n: signal n has arrived.
+/// Bit n is set if signal n has arrived.
 static CAME: AtomicU64 = AtomicU64::new(0);
-/// Bit n: signal n came from a process, which sent it to us only; the terminal sends to all.
+/// Bit n is set if a process sent signal n to `unrack` only. Signals of the terminal are not included, because the terminal sends them to
+/// all processes of a group.
 static TO_FORWARD: AtomicU64 = AtomicU64::new(0);
 static WAKE: AtomicI32 = AtomicI32::new(-1);
 
@@ -47,7 +48,7 @@ extern "C" fn note(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     if signal != libc::SIGCHLD && !from_kernel {
         TO_FORWARD.fetch_or(1 << signal, Relaxed);
     }
-    // SAFETY: write(2) may be called here; the descriptor is never closed. `errno` is restored.
+    // SAFETY: write(2) may be called in a signal handler; the descriptor is never closed. `errno` is restored.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
@@ -58,7 +59,7 @@ extern "C" fn note(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
 
 static ONE: u64 = 1;
 
-/// Guard that records signals until dropped.
+/// Guard value: signals are recorded until it is dropped.
 pub(crate) struct Watch {
     before: Vec<(c_int, libc::sigaction)>,
     wake: &'static OwnedFd,
@@ -75,27 +76,27 @@ impl Watch {
         Ok(Watch { before: all.filter_map(|signal| take_over(signal, note)).collect(), wake })
     }
 
-    /// Waits until a signal has come, or `longest` has passed.
+    /// Waits until a signal arrives, or `longest` has passed.
     pub(crate) fn wait(&self, longest: Duration) {
         let timeout = Timespec::try_from(longest).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
         let mut fds = [PollFd::new(self.wake, PollFlags::IN)];
-        // Being interrupted is as good as being woken, and nothing else can fail.
+        // Interruption by a signal has the same effect as a wakeup, and no other error is possible.
         let _ = rustix::event::poll(&mut fds, Some(&timeout));
         let _ = rustix::io::read(self.wake.as_fd(), &mut [0u8; 8]);
     }
 
-    /// Returns the signals to forward to the program, each once.
+    /// Returns the signals to forward to the program, and clears them. Each signal is returned once.
     pub(crate) fn take_forwards(&self) -> impl Iterator<Item = c_int> {
         let bits = TO_FORWARD.swap(0, Relaxed);
         FOR_THE_PROGRAM.into_iter().filter(move |signal| bits & (1 << signal) != 0)
     }
 
-    /// Returns the requests for the run's end so far.
+    /// Returns the requests to end the run so far.
     pub(crate) fn asked_to_end(&self) -> Asked {
         Asked { times: END_TIMES.load(Relaxed), signal: END_SIGNAL.load(Relaxed) }
     }
 
-    /// Returns the signal that asked to stop, if there was one.
+    /// Returns the signal that asked to stop, if one arrived.
     pub(crate) fn stopped_by(&self) -> Option<c_int> {
         let came = CAME.load(Relaxed);
         STOPS.into_iter().find(|signal| came & (1 << signal) != 0)
@@ -105,7 +106,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         for (signal, before) in &self.before {
-            // SAFETY: restores what `take_over` found.
+            // SAFETY: restores the action that `take_over` found.
             unsafe { libc::sigaction(*signal, before, std::ptr::null_mut()) };
         }
     }
@@ -121,9 +122,9 @@ fn wake_up() -> Result<&'static OwnedFd, rustix::io::Errno> {
     Ok(FD.get().expect("set above"))
 }
 
-/// Stops ignoring SIGINT, which scripts let their background commands ignore: for work that only a signal ends.
+/// Restores the default action of SIGINT, which scripts ignore in their background commands. For work that only a signal ends.
 pub(crate) fn heed_interrupts() {
-    // SAFETY: a plain struct on our stack; the default action is no handler.
+    // SAFETY: a plain struct on this thread's stack; the default action is no handler.
     unsafe {
         let mut default: libc::sigaction = std::mem::zeroed();
         default.sa_sigaction = libc::SIG_DFL;
@@ -133,9 +134,9 @@ pub(crate) fn heed_interrupts() {
 
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// Installs a handler. Returns the previous action; `None` if the signal is ignored and stays so.
+/// Installs a handler. Returns the previous action, or `None` if the signal is ignored and therefore stays ignored.
 pub(crate) fn take_over(signal: c_int, handler: Handler) -> Option<(c_int, libc::sigaction)> {
-    // SAFETY: plain structs on our stack; the handlers given here do only what handlers may.
+    // SAFETY: plain structs on this thread's stack; the handlers passed here make only calls that are permitted in handlers.
     unsafe {
         let mut before: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, std::ptr::null(), &mut before);

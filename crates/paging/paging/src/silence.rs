@@ -1,7 +1,7 @@
-//! Detection of a silent memory node: a warning every second, and after a while the end of the run.
+//! Detects a memory node that does not answer: warns every second, and finally ends the run.
 //!
-//! Pagers store in the control segment how long they have waited. Only that number is read here, so nothing that
-//! happens to the program's memory can block the reader.
+//! Pagers store in the control segment how long they have waited. This module reads only that number, so it cannot block on the program's
+//! memory.
 
 use crate::memory_node::RemoteNode;
 use crate::{PagingError, proc, say};
@@ -11,20 +11,20 @@ use unrack_pager::control::{ControlHead, FOR_GREETING, FOR_ROOM, ProcessSlot};
 
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
-/// Warnings about a node's silence.
+/// Warnings about a memory node that does not answer.
 pub(crate) struct Silence<'a> {
     node: RemoteNode<'a>,
-    /// Time when the next warning is due; `None` while the node answers.
+    /// Time of the next warning; `None` while the node answers.
     next_line: Option<Instant>,
 }
 
 impl Silence<'_> {
-    /// Makes the check for a node.
+    /// Makes the check for a memory node.
     pub(crate) fn new(node: RemoteNode) -> Silence {
         Silence { node, next_line: None }
     }
 
-    /// Checks whether processes wait for the node.
+    /// Checks whether processes wait for the memory node, and prints a warning if one is due.
     ///
     /// # Errors
     /// If a process has waited for longer than [`RemoteNode::patience`].
@@ -35,7 +35,7 @@ impl Silence<'_> {
         Ok(())
     }
 
-    /// Returns the message that is due now.
+    /// Returns the message that is due at `now`, if any.
     fn heed(&mut self, control: &ControlHead, now: Instant) -> Result<Option<String>, PagingError> {
         let longest = control.live_slots().max_by_key(|slot| slot.waited_ns.load(Relaxed));
         let Some((slot, waited)) = longest
@@ -63,7 +63,7 @@ impl Silence<'_> {
     }
 }
 
-/// Describes which process waits, for what, and how long already.
+/// Describes which process waits, what it waits for, and how long it has waited.
 fn describe(slot: &ProcessSlot, waited: Duration) -> String {
     let pid = slot.pid.load(Relaxed);
     let name = proc::name(pid).unwrap_or_else(|| "a process".into());

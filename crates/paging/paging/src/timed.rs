@@ -1,4 +1,4 @@
-//! Native run of a program of which only the times are asked: no memory is looked at, and none is refused.
+//! Runs a program natively and measures only its times. The program's memory is not inspected, so every program is accepted.
 
 use crate::disturbance::{MachineCounters, MachineLoad};
 use crate::job::{CheckedProgram, OutputTarget};
@@ -8,27 +8,27 @@ use crate::{PagingError, readings};
 use std::time::{Duration, Instant};
 use unrack_record::Warning;
 
-/// Time between two looks for orphans.
+/// Interval between two searches for orphans.
 const PACE: Duration = Duration::from_millis(100);
 
 /// Times of one native run, in seconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TimedRun {
     pub wall_s: f64,
-    /// User time of the processes that were waited for, to 10 ms.
+    /// User time of the processes that were waited for, with a resolution of 10 ms.
     pub user_s: f64,
-    /// Their user and system time, to 10 ms.
+    /// User and system time of the processes that were waited for, with a resolution of 10 ms.
     pub processor_s: f64,
-    /// Other work that disturbed the run, if it did.
+    /// Warning that other work disturbed the run, if it did.
     pub disturbance: Option<Warning>,
     pub status: ProgramEnd,
 }
 
-/// Runs the program natively, and ends it if it still runs at `until`. All its processes end with it, however this process ends.
+/// Runs the program natively, and ends it if it still runs at `until`. All processes of the program end with it, however this process ends.
 ///
 /// # Errors
-/// [`PagingError::Failed`] if it cannot be started, [`PagingError::OutOfTime`] if it was ended, [`PagingError::Interrupted`] if a
-/// signal asked us to stop.
+/// [`PagingError::Failed`] if the program cannot be started, [`PagingError::OutOfTime`] if it was ended at `until`,
+/// [`PagingError::Interrupted`] if a signal asked this process to stop.
 pub fn timed(
     job: &CheckedProgram,
     output: &OutputTarget,
@@ -53,7 +53,7 @@ pub fn timed(
     Ok(TimedRun { wall_s, user_s, processor_s: user_s + system_s, disturbance, status })
 }
 
-/// Observer that only has orphans buried.
+/// Observer that inspects nothing. The run then only reaps orphans.
 struct Orphans;
 
 impl Observer for Orphans {

@@ -1,4 +1,4 @@
-//! Native run: the program's time and memory when nothing is taken away.
+//! Native run of a program, which measures its time and memory when all memory is local.
 
 use crate::cache::{Cache, Key};
 use crate::disturbance::{MachineCounters, MachineLoad};
@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 use unrack_record::Build;
 
 const PACE: Duration = Duration::from_millis(5);
-/// Number of samples per sample of shared memory, which changes slowly and costs more to look up.
+/// Number of samples per sample of shared memory, which changes slowly and costs more to read.
 const SHARED_EVERY: u32 = 8;
 
-/// Time after which a native run that measures a footprint is said to go on.
+/// Time after which a native run that measures a footprint is reported as still running.
 const LONG: Duration = Duration::from_secs(10);
 
-/// Native runs after which a program of which no memory was seen is taken to have none.
+/// Number of native runs after which a program is assumed to have no memory, if no sample has shown any.
 const TRIES: u32 = 4;
 
-/// Time for which memory has to be mostly shared, so that the native run need not end before the program is refused.
+/// Time for which memory must be mostly shared before the program is refused during the native run, without waiting for its end.
 const SURELY: Duration = Duration::from_secs(1);
 
 /// Result of a native run.
@@ -35,8 +35,8 @@ pub struct NativeRun {
 /// Runs the program natively, and ends it if it still runs at `until`.
 ///
 /// # Errors
-/// [`PagingError::OutOfTime`] if it was ended; [`PagingError::Lacking`] if its memory was mostly shared for so long that
-/// nothing else is to be expected of it.
+/// [`PagingError::OutOfTime`] if it was ended at `until`; [`PagingError::Lacking`] if its memory was mostly shared for so long that no
+/// change is expected.
 pub fn native(
     job: &CheckedProgram,
     output: &OutputTarget,
@@ -70,12 +70,12 @@ fn native_with(
     })
 }
 
-/// Returns the program's footprint: remembered, if this build measured it (`weighed_by`); else measured by a
-/// native run whose output is discarded, which is said on standard error. Without a build nothing is remembered.
+/// Returns the program's footprint. If the build `weighed_by` has measured it before, the remembered value is returned. Otherwise a native
+/// run measures it; the run's output is discarded, and a message on standard error says so. Without a build, no value is remembered.
 ///
 /// # Errors
-/// [`PagingError::Failed`] if the program cannot be started or is killed by a signal, [`PagingError::Interrupted`] if a signal
-/// asked us to stop during the native run; [`PagingError::Lacking`] as for [`native`], or if memory ran out.
+/// [`PagingError::Failed`] if the program cannot be started or is killed by a signal, [`PagingError::Interrupted`] if a signal asked this
+/// process to stop during the native run; [`PagingError::Lacking`] as for [`native`], or if memory ran out.
 pub fn footprint(job: &CheckedProgram, weighed_by: Option<&Build>) -> Result<Weighing, PagingError> {
     let cache = weighed_by.and_then(|_| Cache::of_user());
     let key = weighed_by.and_then(|build| Some(Key::for_program(&job.program)?.weighed_by(build)));
@@ -88,7 +88,7 @@ pub fn footprint(job: &CheckedProgram, weighed_by: Option<&Build>) -> Result<Wei
     let before = MachineCounters::now();
     let killed_before = headroom::killed();
     let mut run = watched(job)?;
-    // On a busy machine, a program that lasts for milliseconds may end before it is looked at.
+    // On a busy machine, a program that runs for milliseconds may end before its memory is sampled.
     for _ in 1..TRIES {
         if run.footprint.anonymous > 0 || !run.status.is_success() {
             break;
@@ -98,20 +98,20 @@ pub fn footprint(job: &CheckedProgram, weighed_by: Option<&Build>) -> Result<Wei
     check_whole(&run, headroom::killed() > killed_before)?;
     let is_disturbed = MachineLoad::between(&before, &MachineCounters::now()).disturbance().is_some();
     let weighing = Weighing { footprint: run.footprint, wall_s: run.wall_s, is_disturbed };
-    // A program that failed, for lack of a variable perhaps, may have another peak the next time.
+    // A failed run is not remembered, because the next one may have another peak, for example if a variable was missing.
     if let (Some(cache), Some(key), true) = (&cache, &key, run.status.is_success()) {
         cache.put(key, weighing);
     }
     Ok(weighing)
 }
 
-/// Runs the program natively without output, and says so if that takes long.
+/// Runs the program natively without output, and prints a message if that takes long.
 fn watched(job: &CheckedProgram) -> Result<NativeRun, PagingError> {
     let says_so_after = Some(Instant::now() + LONG);
     native_with(job, &OutputTarget::Discarded, None, Scale { says_so_after, ..Scale::default() })
 }
 
-/// Checks that a native run came to its own end: a peak that was cut off is no footprint.
+/// Checks that the program ended by itself in a native run, because the peak of a run that was cut off is not the program's footprint.
 fn check_whole(run: &NativeRun, memory_ran_out: bool) -> Result<(), PagingError> {
     let peak = mib(run.footprint.anonymous);
     match run.status {
@@ -127,20 +127,20 @@ fn check_whole(run: &NativeRun, memory_ran_out: bool) -> Result<(), PagingError>
     }
 }
 
-/// Samples the memory of a family of processes.
+/// Samples the memory of the program's processes.
 #[derive(Default)]
 struct Scale {
     peak: Footprint,
-    /// Memory that cannot be taken away, at the last close look.
+    /// Memory that cannot be made remote, at the last exact reading.
     kept: u64,
     looks: u32,
-    /// Time since which the program would be refused.
+    /// Time since when the program would be refused.
     unfit_since: Option<Instant>,
-    /// Time after which a person should know that the run still goes on.
+    /// Time after which a message reports that the run is still in progress.
     says_so_after: Option<Instant>,
 }
 
-/// Said of a native run that has taken long.
+/// Message for a native run that takes long.
 const STILL_MEASURING: &str = "still measuring the footprint: the program has run natively for 10 s, with all of its memory \
     local and its output discarded. If it is a service, which does not end by itself, stop it (Ctrl-C) and give \
     its footprint with --footprint SIZE, or a size with --local SIZE";
@@ -159,7 +159,8 @@ impl Observer for Scale {
             self.peak.keep_larger(shared);
         }
         self.looks += 1;
-        // The sum counts what is shared several times, and what is kept: only a larger one can be a larger footprint.
+        // The sum counts shared pages several times, and includes memory that stays local. Therefore only a larger sum can mean a larger
+        // footprint, and only then is the exact size read.
         let sum = members.iter().filter_map(|pid| proc::anonymous_bytes(*pid)).sum::<u64>();
         if sum > self.peak.anonymous + self.kept {
             let now = Footprint::distinct(members);
@@ -194,7 +195,7 @@ mod tests {
         }
         let why = check_whole(&run(ProgramEnd::Signaled(9)), false).unwrap_err();
         assert!(matches!(&why, PagingError::Failed(text) if text.contains("signal 9, at 295 MiB")), "{why}");
-        // A shell whose command was killed ends with 137.
+        // A shell whose command was killed exits with status 137.
         let why = check_whole(&run(ProgramEnd::Exited(137)), true).unwrap_err();
         assert!(matches!(&why, PagingError::Lacking(text) if text.contains("memory ran out")), "{why}");
         assert_eq!(check_whole(&run(ProgramEnd::Exited(0)), true), Ok(()), "another program of the group");

@@ -1,4 +1,4 @@
-//! Seeded executions of targets, and records of failures.
+//! Runs targets on seeded inputs, and records failures.
 
 use crate::corpus::{Corpus, corpus};
 use crate::draws::Draws;
@@ -11,17 +11,16 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Time after which an input that was read counts as a failure: good ones take milliseconds, and a machine may be
-/// busy.
+/// Time above which the processing of an input counts as a failure. Valid inputs take milliseconds, but the machine may be busy.
 const SLOW: Duration = Duration::from_secs(30);
-/// Seconds after which an input hangs, and would hang the whole campaign.
+/// Seconds after which an input counts as hanging, and the process is ended. Otherwise the input would hang the whole campaign.
 const HANGS_S: u64 = 300;
 
-/// Executions of a campaign.
+/// Extent of a campaign: the seed, and the number of executions.
 #[derive(Debug, Clone, Copy)]
 pub struct CampaignPlan {
     pub seed: u64,
-    /// Number of inputs of each target.
+    /// Number of inputs for each target.
     pub executions: u64,
 }
 
@@ -36,7 +35,7 @@ pub struct FailingInput {
 }
 
 impl FailingInput {
-    /// Writes the input into `folder`, and returns its path.
+    /// Writes the input to a file in `folder`, and returns the path of the file.
     ///
     /// # Errors
     /// If the folder or the file cannot be written.
@@ -55,12 +54,12 @@ impl std::fmt::Display for FailingInput {
     }
 }
 
-/// Returns the target of this name.
+/// Returns the target with this name.
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }
 
-/// Gives `target` the inputs from number `first` on, and calls `failed` with each failure.
+/// Runs `target` on the inputs from number `first` on, and calls `failed` with each failure.
 pub fn run(target: &'static Target, first: u64, plan: CampaignPlan, mut failed: impl FnMut(FailingInput)) {
     catch_quietly();
     let corpus = corpus(target);
@@ -79,7 +78,7 @@ pub fn run(target: &'static Target, first: u64, plan: CampaignPlan, mut failed: 
     }
 }
 
-/// Returns input `number` of a seed.
+/// Returns input number `number` of a seed.
 fn input(target: &Target, corpus: &Corpus, seed: u64, number: u64) -> Vec<u8> {
     let mut draws = Draws::new(seed, number);
     let empty = Vec::new();
@@ -88,10 +87,10 @@ fn input(target: &Target, corpus: &Corpus, seed: u64, number: u64) -> Vec<u8> {
     mutated(target.grammar, &good, &other, &corpus.words, &mut draws)
 }
 
-/// Gives a target one input.
+/// Runs a target on one input.
 ///
 /// # Errors
-/// The message, if it panics.
+/// The panic message, if the target panics.
 pub fn execute(target: &Target, input: &[u8]) -> Result<(), String> {
     catch_quietly();
     QUIET.set(true);

@@ -1,4 +1,4 @@
-//! Good inputs, from which damaged ones are made: files of the repository, and inputs made here.
+//! Valid inputs, from which damaged ones are made: files of the repository, and inputs that are generated here.
 
 use crate::mutation::{Grammar, words_of};
 use crate::targets::{Target, scratch};
@@ -10,14 +10,14 @@ use unrack_pool::wire as pool;
 use unrack_protocol::r2c2::packet::{Data, Route};
 use unrack_record::{completions, messages, ports, trace};
 
-/// Good inputs of a target, and the words in them.
+/// Valid inputs of a target, and the words that they contain.
 #[derive(Debug, Default)]
 pub struct Corpus {
     pub inputs: Vec<Vec<u8>>,
     pub words: Vec<String>,
 }
 
-/// Returns good inputs of `target`.
+/// Returns valid inputs for `target`.
 pub fn corpus(target: &Target) -> Corpus {
     let inputs = match target.name {
         "scenario" => files("examples", "toml"),
@@ -55,7 +55,7 @@ fn read(name: &str) -> Vec<u8> {
     std::fs::read(root().join(name)).unwrap_or_else(|why| panic!("{name}: {why}"))
 }
 
-/// Returns the files of a folder with this extension, by name.
+/// Returns the contents of the files with this extension in a folder, sorted by name.
 fn files(folder: &str, extension: &str) -> Vec<Vec<u8>> {
     let entries = std::fs::read_dir(root().join(folder)).unwrap_or_else(|why| panic!("{folder}: {why}"));
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -71,16 +71,16 @@ const SCRIPT: &str = "frame hex=0180c200\nframe bytes=64\nidle blocks=4\nread no
     write node=1 id=2 address=0x40 hex=0011\ncas node=1 id=2 address=8 expected=0 new=1\n\
     response node=1 id=2 hex=0011\nnotify node=1 id=2 bytes=64\ngrant node=1 id=2 bytes=64 of=write\n";
 
-/// Returns the blocks of [`SCRIPT`], as a list.
+/// Returns the blocks of [`SCRIPT`] as a listing.
 fn listed() -> String {
     let blocks = crate::targets::blocks_of(SCRIPT);
     (0..).zip(blocks).map(|(cycle, block)| listing::line(cycle, block) + "\n").collect()
 }
 
-/// Returns the blocks of [`SCRIPT`], as bits of a line.
+/// Returns the blocks of [`SCRIPT`] as the bits on a line.
 fn line() -> Vec<u8> {
     let (mut line, mut bytes) = (Line::default(), Vec::new());
-    // A receiver locks after 64 good headers.
+    // Starts with idle blocks, because a receiver locks only after 64 valid headers.
     let idle = std::iter::repeat_n(unrack_phy::Block::IDLE, 80);
     idle.chain(crate::targets::blocks_of(SCRIPT)).for_each(|block| line.send(block, &mut bytes));
     line.finish(&mut bytes);
@@ -173,7 +173,7 @@ fn tables() -> Vec<Vec<u8>> {
     all
 }
 
-/// Returns results as in the JSON files of run folders, cut to what a page reads first.
+/// Returns results in the form of the JSON files of run folders, reduced to the parts that a page reads first.
 fn folders() -> Vec<Vec<u8>> {
     let stats = r#"{"count":9,"mean":1.5,"p50":1.1,"p95":2.0,"p99":2.5,"p999":3.0,"max":3.5}"#;
     let simulation = format!(

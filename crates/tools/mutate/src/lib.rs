@@ -1,14 +1,14 @@
-//! Damaged inputs for every parser and wire format of Unrack, by the million.
+//! Feeds millions of damaged inputs to every parser and wire format of Unrack.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`targets`] | readers of inputs: one plain function for each parser and wire format, also called by `tests/fuzz` |
-//! | [`corpus`] | valid inputs: the examples, the studies, and tables and messages that are made here |
-//! | [`mutation`] | damage to inputs: by TOML's grammar, by words and lines, by bytes |
+//! | [`targets`] | readers of inputs: one plain function for each parser and wire format, which `tests/fuzz` calls too |
+//! | [`corpus`] | valid inputs: the examples, the studies, and generated tables and messages |
+//! | [`mutation`] | damage to inputs: by the grammar of TOML, by words and lines, by bytes |
 //! | [`campaign`] | seeded executions, and records of failures |
 //!
-//! A target fails if it panics, takes too long, or returns an error text that a terminal cannot show. Input number `n`
-//! of a seed does not depend on earlier ones, so target, seed and number reproduce a failure.
+//! A target fails if it panics, takes too long, or returns an error text that a terminal cannot display. Each input depends only on the
+//! seed and on the input's number, not on earlier inputs. Therefore target, seed and number suffice to reproduce a failure.
 #![forbid(unsafe_code)]
 
 pub mod campaign;

@@ -1,4 +1,4 @@
-//! `unrack-mutate`: gives damaged inputs to parsers and wires.
+//! `unrack-mutate`: feeds damaged inputs to parsers and wire formats.
 
 use clap::Parser;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Mutations: damage to good inputs.
+//! Mutations: random damage to valid inputs.
 
 use crate::draws::Draws;
 use toml::{Table, Value};
@@ -7,12 +7,12 @@ use toml::{Table, Value};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grammar {
     Toml,
-    /// Words in lines.
+    /// Lines that consist of words.
     Lines,
     Bytes,
 }
 
-/// Numbers and quantities at the limits of types, and beyond.
+/// Numbers and quantities at the limits of types and beyond them.
 const EXTREMES: &[&str] = &[
     "0",
     "1",
@@ -61,15 +61,15 @@ const EXTREMES: &[&str] = &[
 ];
 /// Most steps of one mutation.
 const MOST_STEPS: usize = 4;
-/// Most bytes of a mutated input: limits of readers are tested elsewhere.
+/// Most bytes of a mutated input. It is small because size limits of readers are tested elsewhere.
 const MOST_BYTES: usize = 64 << 10;
 
-/// Returns `good` with a few changes; `other` is another good input, `words` are the words of all good inputs.
+/// Returns `good` with a few changes. `other` is another valid input, `words` are the words of all valid inputs.
 pub fn mutated(grammar: Grammar, good: &[u8], other: &[u8], words: &[String], draws: &mut Draws) -> Vec<u8> {
     let mut bytes = good.to_vec();
     for _ in 0..1 + draws.below(MOST_STEPS) {
         bytes = match grammar {
-            // An input that is no TOML any more is damaged as words, or it would stay as it is.
+            // Text that is not valid TOML any more is damaged by words, because it could not be changed as a tree.
             Grammar::Toml if draws.below(4) > 0 => by_tree(&bytes, other, words, draws),
             Grammar::Toml | Grammar::Lines if draws.below(8) > 0 => by_words(&bytes, words, draws),
             _ => by_bytes(bytes, other, draws),
@@ -79,7 +79,7 @@ pub fn mutated(grammar: Grammar, good: &[u8], other: &[u8], words: &[String], dr
     bytes
 }
 
-/// Splits a text into words and single characters between them.
+/// Splits a text into words, and the single characters between words.
 pub fn words_of(text: &str) -> Vec<String> {
     let is_word = |c: char| c.is_alphanumeric() || "_.-%".contains(c);
     let mut words: Vec<String> = Vec::new();
@@ -124,7 +124,7 @@ fn by_lines(text: &str, draws: &mut Draws) -> Vec<u8> {
 }
 
 fn by_bytes(mut bytes: Vec<u8>, other: &[u8], draws: &mut Draws) -> Vec<u8> {
-    // Half of the positions are near the end, where Parquet has its metadata.
+    // Half of the positions are near the end, because Parquet files have their metadata there.
     let near_end = bytes.len().saturating_sub(1 + draws.below(1024));
     let at = if draws.once_in(2) { near_end } else { draws.below(bytes.len()) };
     match draws.below(6) {
@@ -154,7 +154,7 @@ fn by_tree(bytes: &[u8], other: &[u8], words: &[String], draws: &mut Draws) -> V
     toml::to_string(&table).map_or_else(|_| by_words(bytes, words, draws), String::into_bytes)
 }
 
-/// Changes an entry of a table, up to `depth` levels down.
+/// Changes one entry of a table, at most `depth` levels down.
 fn change(table: &mut Table, from: &Table, depth: usize, words: &[String], draws: &mut Draws) {
     let keys: Vec<String> = table.keys().cloned().collect();
     let Some(key) = draws.one_of(&keys).cloned() else { return };
@@ -190,7 +190,7 @@ fn change(table: &mut Table, from: &Table, depth: usize, words: &[String], draws
     }
 }
 
-/// Returns a value of the same kind or another, mostly an extreme one.
+/// Returns another value of the same type or of another type, mostly an extreme one.
 fn another(value: &Value, draws: &mut Draws) -> Value {
     let text = (*draws.one_of(EXTREMES).unwrap_or(&"0")).to_string();
     match draws.below(4) {

@@ -1,4 +1,4 @@
-//! Targets: one plain function for each parser and wire.
+//! Targets of mutated inputs: one plain function for each parser and wire format.
 
 use crate::mutation::Grammar;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use unrack_record::temporary::TemporaryFolder;
 use unrack_sim::{Need, Setup, Work};
 use unrack_units::Time;
 
-/// A parser or wire, as campaigns and fuzzers call it.
+/// A parser or wire format, in the form in which campaigns and fuzzers call it.
 #[derive(Debug)]
 pub struct Target {
     pub name: &'static str,
     pub grammar: Grammar,
-    /// Reads an input. It has to return whatever the input is.
+    /// Reads an input. It must return, without a panic, for any input.
     pub read: fn(&[u8]),
 }
 
@@ -43,14 +43,14 @@ pub const TARGETS: &[Target] = &[
     Target { name: "sockets", grammar: Grammar::Bytes, read: sockets },
 ];
 
-/// Most characters of a line of an error: a path, four lines of a message, and an introduction.
+/// Longest permitted line of an error text, in characters: a path, four lines of a message, and an introduction.
 const MOST_LINE: usize = 800;
-/// Most bytes of memory of a scenario that is built: a smaller machine would refuse more.
+/// Largest memory of a scenario that is run, in bytes. Larger scenarios are only checked, because a smaller machine would refuse them.
 const MOST_BYTES: f64 = 40e6;
 /// Most lines of text that are read.
 const MOST_LINES: usize = 2000;
 
-/// Verifies that an explanation fits on the lines of a terminal.
+/// Asserts that an error text is not empty and that its lines are not too long for a terminal.
 fn explained(why: impl std::fmt::Display) {
     let why = why.to_string();
     let longest = why.lines().map(|line| line.chars().count()).max().unwrap_or(0);
@@ -58,7 +58,7 @@ fn explained(why: impl std::fmt::Display) {
     assert!(!why.is_empty(), "no reason is given");
 }
 
-/// Reads a scenario, and runs it until its first event would happen.
+/// Parses a scenario, and runs it until its first event would happen.
 pub fn scenario(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     prepared(text).unwrap_or_else(explained);
@@ -76,30 +76,30 @@ fn prepared(text: &str) -> Result<(), ScenarioError> {
     over.run(&work, |_| {}).map(drop).map_err(|why| why.in_scenario(&scenario))
 }
 
-/// Reads the file of a study.
+/// Parses the file of a study.
 pub fn study(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let _ = unrack_study::Study::parse("mutated", text);
 }
 
-/// Reads measured costs.
+/// Parses measured costs.
 pub fn costs(input: &[u8]) {
     let read = unrack_study::costs::MeasuredCosts::parse(&String::from_utf8_lossy(input));
     let _ = read.map(|costs| costs.words()).map_err(explained);
 }
 
-/// Reads a list of cables.
+/// Parses a list of cables.
 pub fn cables(input: &[u8]) {
     let read = unrack_rack::graph::list::ListedGraph::read(&String::from_utf8_lossy(input));
     let _ = read.map_err(|why| explained(clip(&why.to_string())));
 }
 
-/// Limits an error, as a scenario that names a list does.
+/// Clips an error text, as is done for a scenario that names a list.
 fn clip(text: &str) -> String {
     text.chars().take(MOST_LINE).collect()
 }
 
-/// Reads a list of messages.
+/// Parses a list of messages.
 pub fn list(input: &[u8]) {
     use unrack_workload::{ListedMessages, listed::parse_csv};
     let read =
@@ -107,7 +107,7 @@ pub fn list(input: &[u8]) {
     let _ = read.map_err(explained);
 }
 
-/// Reads a distribution of sizes, as named by a scenario.
+/// Parses a distribution of sizes, in the way in which a scenario names it.
 pub fn cdf(input: &[u8]) {
     let path = scratch("cdf.toml");
     if std::fs::write(&path, input).is_err() {
@@ -120,7 +120,7 @@ pub fn cdf(input: &[u8]) {
     prepared(&text).unwrap_or_else(explained);
 }
 
-/// Reads a table of any kind.
+/// Reads a table as each of the known kinds.
 pub fn tables(input: &[u8]) {
     let path = scratch("table.parquet");
     if std::fs::write(&path, input).is_err() {
@@ -133,7 +133,7 @@ pub fn tables(input: &[u8]) {
     let _ = unrack_record::ports::read(&path).map_err(explained);
 }
 
-/// Reads run folders with this input as their summary, map or manifest.
+/// Reads run folders in which this input is the summary, the map or the manifest.
 pub fn folder(input: &[u8]) {
     for (folder, name) in
         [("simulated", "summary.json"), ("mapped", "map.json"), ("described", "manifest.json")]
@@ -147,12 +147,12 @@ pub fn folder(input: &[u8]) {
     }
 }
 
-/// Reads the lines of a script, and makes their blocks.
+/// Parses the lines of a script, and converts them into blocks.
 pub fn script(input: &[u8]) {
     blocks_of(&String::from_utf8_lossy(input));
 }
 
-/// Returns the blocks of the valid lines of a script.
+/// Returns the blocks for the valid lines of a script.
 pub fn blocks_of(text: &str) -> Vec<Block> {
     let (mut framer, mut encoder) = (Framer::default(), Encoder::default());
     let (mut blocks, mut columns) = (Vec::new(), Vec::new());
@@ -169,14 +169,14 @@ pub fn blocks_of(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// Reads a list of blocks, and receives them.
+/// Parses a list of blocks, and receives the blocks.
 pub fn listing(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let blocks = text.lines().take(MOST_LINES).filter_map(|line| listing::parse(line).ok().flatten());
     received(blocks.inspect(|block| drop(listing::line(0, *block))));
 }
 
-/// Receives the bits of a line: lock, descrambling, and messages and frames of the blocks.
+/// Receives the bits of a line: block lock, descrambling, and the messages and frames in the blocks.
 pub fn blocks(input: &[u8]) {
     let mut sync = BlockSync::new();
     let mut blocks = Vec::new();
@@ -196,7 +196,7 @@ fn received(blocks: impl Iterator<Item = Block>) {
     }
 }
 
-/// Parses quantities with units.
+/// Parses quantities with units, and asserts that each survives formatting and parsing again.
 pub fn quantities(input: &[u8]) {
     use unrack_units::{Bytes, Fraction, Rate, Share};
     for word in String::from_utf8_lossy(input).split_whitespace() {
@@ -213,8 +213,8 @@ pub fn quantities(input: &[u8]) {
     }
 }
 
-/// Decodes packets of R2C2, bare and in a tunnel: as they are, and with the checksum that they should have. Without
-/// that, few damaged packets would reach what lies behind it.
+/// Decodes packets of R2C2, bare and in a tunnel, each twice: as it is, and with a corrected checksum. Without the correction, few damaged
+/// packets would reach the code behind the checksum test.
 pub fn r2c2(input: &[u8]) {
     let bare = unrack_protocol::r2c2::tunnel::Tunnel::decode(input).map(|(_, packet)| packet);
     for packet in [Some(input), bare.ok()].into_iter().flatten() {
@@ -240,7 +240,7 @@ fn r2c2_packet(packet: &[u8]) {
     let _ = Assignment::decode(packet).map(Iterator::count);
 }
 
-/// Decodes messages of a memory node.
+/// Decodes messages of the memory node protocol.
 pub fn node(input: &[u8]) {
     use unrack_wire::{Header, Hello, Welcome};
     if let Some(Ok(header)) = input.first_chunk().map(Header::decode) {
@@ -288,7 +288,7 @@ pub fn sockets(input: &[u8]) {
     }
 }
 
-/// Returns a path in a folder of this thread, in memory if there is such a place.
+/// Returns a path in a temporary folder of this thread, which is in memory if possible.
 pub fn scratch(name: &str) -> PathBuf {
     thread_local! {
         static FOLDER: TemporaryFolder = TemporaryFolder::within(Path::new("/dev/shm"))

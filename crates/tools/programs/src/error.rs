@@ -9,22 +9,22 @@ pub enum ProgramError {
     /// A store is not installed.
     #[error("cannot run {program}: {why}; install it (Debian: {package})")]
     Lacking {
-        /// Command that was not found.
+        /// The command that was not found.
         program: &'static str,
-        /// Debian package that has it.
+        /// The Debian package that contains the command.
         package: &'static str,
-        /// Answer of the kernel.
+        /// Error that the kernel returned.
         why: io::Error,
     },
-    /// A store cannot do what a workload asks.
-    #[error("{store} cannot do what workload {workload} asks: it has no scans")]
+    /// A store does not support an operation that a workload requires.
+    #[error("{store} does not support workload {workload}, because it has no scans")]
     Unable {
         /// Name of the store.
         store: &'static str,
         /// Name of the workload.
         workload: &'static str,
     },
-    /// Components are not computed on a dataflow.
+    /// The dataflow does not support components.
     #[error("`--by dataflow` computes PageRank only; give --by threads")]
     NoDataflow,
     /// The workers of a dataflow could not be started, or one of them ended early.
@@ -33,13 +33,13 @@ pub enum ProgramError {
     /// The store ended, or does not answer.
     #[error("the store does not answer: {0}")]
     Gone(#[from] io::Error),
-    /// The store answered with something else than its protocol allows, or with an error.
+    /// The store's answer violates its protocol, or is an error.
     #[error("the store answered `{0}`")]
     Answer(String),
 }
 
 impl ProgramError {
-    /// Returns the exit status: 2 for a wrong question, 3 for something that is lacking, 1 for the rest.
+    /// Returns the exit status: 2 for a wrong question, 3 if a requirement is lacking, 1 otherwise.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             ProgramError::Unable { .. } | ProgramError::NoDataflow => 2,

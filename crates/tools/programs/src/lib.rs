@@ -1,11 +1,11 @@
 //! Programs that studies run with part of their memory remote (DDC, OSDI 2016, table 2): `unrack-programs VERB`.
 //!
-//! A program is seeded, does a fixed amount of work, and prints what it did: the same text in each run.
+//! Each program is seeded, does a fixed amount of work, and prints a report of its work, which is the same text in each run.
 //!
 //! | module | program |
 //! |---|---|
-//! | [`ycsb`] | a store (redis or memcached) of its own, loaded with records and asked by YCSB's workloads |
-//! | [`graph`] | PageRank and components of a graph, by one thread, by several, and on timely dataflow |
+//! | [`ycsb`] | starts a store (redis or memcached), loads it with records, and requests them by YCSB's workloads |
+//! | [`graph`] | PageRank and connected components of a graph, with one thread, with several threads, and on timely dataflow |
 //! | [`ratings`] | collaborative filtering of ratings, by alternating least squares |
 #![forbid(unsafe_code)]
 
@@ -37,10 +37,10 @@ enum Verb {
 }
 
 impl Cli {
-    /// Runs the program, and returns what it prints.
+    /// Runs the program, and returns the text that it prints.
     ///
     /// # Errors
-    /// [`ProgramError`] if a store is not installed, or does not answer as its protocol says.
+    /// [`ProgramError`] if a store is not installed, or does not answer according to its protocol.
     pub fn run(&self) -> Result<String, ProgramError> {
         match &self.verb {
             Verb::Ycsb(args) => ycsb::run(args),

@@ -1,4 +1,4 @@
-//! Programs as a command: see the crate's documentation.
+//! Command `unrack-programs`: see the documentation of the crate.
 #![forbid(unsafe_code)]
 
 use clap::Parser;

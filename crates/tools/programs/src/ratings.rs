@@ -1,19 +1,21 @@
-//! Collaborative filtering by alternating least squares (Zhou, Wilkinson, Schreiber and Pan, AAIM 2008): GraphLab's program in DDC
-//! (table 2), there on Netflix's ratings.
+//! Collaborative filtering by alternating least squares (Zhou, Wilkinson, Schreiber and Pan, AAIM 2008). DDC (table 2) runs GraphLab's
+//! implementation on Netflix's ratings.
 //!
-//! A rating is near the product of its user's factors and its item's. With the factors of all items held, those of a user are a small
-//! linear system over his ratings; then users and items change places. Ratings are read in order, twice in each iteration.
+//! The model approximates a rating by the scalar product of the factors of its user and of its item. While the factors of all items are
+//! fixed, the factors of a user are the solution of a small linear system over the user's ratings. Then the roles of users and items are
+//! exchanged. Each iteration reads the ratings twice, in order.
 
 use unrack_basis::SplitMix64;
 
-/// Factors of a user, and of an item.
+/// Number of factors of each user and each item.
 const FACTORS: usize = 16;
-/// Weight of the factors' squares, for each rating.
+/// Regularization: weight of the squared factors, per rating.
 const RIDGE: f64 = 0.05;
-/// Ratings of a user in the mean, and users for each item: about Netflix's (100 million ratings, 480,000 users, 17,770 items).
+/// Mean number of ratings per user, and number of users per item. Both are close to Netflix's (100 million ratings, 480,000 users, 17,770
+/// items).
 const RATINGS_PER_USER: usize = 208;
 const USERS_PER_ITEM: usize = 27;
-/// Bytes of a rating: once by its user and once by its item.
+/// Bytes of a rating, which is stored twice: by its user and by its item.
 const RATING_BYTES: usize = 2 * size_of::<(u32, f32)>();
 
 /// Options of `unrack-programs ratings`.
@@ -29,13 +31,14 @@ pub struct Args {
 
 type Factors = [f64; FACTORS];
 
-/// Ratings by one side: those of its member `n` are between `starts[n]` and `starts[n + 1]`, each with the other side's member.
+/// Ratings grouped by one side (users or items). The ratings of member `n` are between `starts[n]` and `starts[n + 1]`; each contains the
+/// member of the other side.
 struct Side {
     starts: Vec<usize>,
     ratings: Vec<(u32, f32)>,
 }
 
-/// Fits the factors, and returns a line that says how near they are.
+/// Fits the factors, and returns a line with the remaining error.
 pub(crate) fn run(args: &Args) -> String {
     let count = ((args.size as usize) << 20) / RATING_BYTES;
     let users = draw(count);
@@ -53,7 +56,7 @@ fn item_count(ratings: usize) -> usize {
     (user_count(ratings) / USERS_PER_ITEM).max(1)
 }
 
-/// Draws ratings from 1 to 5, of which two hidden factors and chance decide. Low items are rated more often.
+/// Draws ratings from 1 to 5, determined by two hidden factors and by chance. Items with low numbers are rated more often.
 fn draw(count: usize) -> Side {
     let (users, items) = (user_count(count), item_count(count));
     let mut random = SplitMix64::new(6);
@@ -78,7 +81,7 @@ fn unit(random: &mut SplitMix64) -> f64 {
     (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Returns the product of a hidden factor of a user and of an item: between -1 and 1.
+/// Returns the product of a user's and an item's value of a hidden factor, between -1 and 1.
 fn hidden(user: usize, item: usize, factor: u64) -> f64 {
     let of = |member: usize, side: u64| {
         2.0 * unit(&mut SplitMix64::new((member as u64) << 8 | factor << 1 | side)) - 1.0
@@ -95,7 +98,7 @@ impl Side {
         &self.ratings[self.starts[member]..self.starts[member + 1]]
     }
 
-    /// Returns the same ratings by the other side, which has so many members.
+    /// Returns the same ratings grouped by the other side, which has `members` members.
     fn turned(&self, members: usize) -> Side {
         let mut starts = vec![0; members + 1];
         self.ratings.iter().for_each(|(member, _)| starts[*member as usize + 1] += 1);
@@ -128,7 +131,7 @@ fn fit(users: &Side, items: &Side, iterations: u32) -> Vec<f64> {
     errors
 }
 
-/// Sets the factors of one side to the best ones, with those of the other held.
+/// Sets the factors of one side to their optimum, given the fixed factors of the other side.
 fn solve_side(side: &Side, held: &[Factors], factors: &mut [Factors]) {
     for (member, factors) in factors.iter_mut().enumerate() {
         let ratings = side.of(member);
@@ -148,7 +151,7 @@ fn solve_side(side: &Side, held: &[Factors], factors: &mut [Factors]) {
     }
 }
 
-/// Solves a symmetric, positive definite system by Cholesky's decomposition.
+/// Solves a symmetric, positive definite system by Cholesky decomposition.
 fn solved(mut matrix: [Factors; FACTORS], mut right: Factors) -> Factors {
     for row in 0..FACTORS {
         for column in 0..=row {
@@ -166,7 +169,7 @@ fn solved(mut matrix: [Factors; FACTORS], mut right: Factors) -> Factors {
     right
 }
 
-/// Returns the root mean square of what the factors leave of the ratings.
+/// Returns the root mean square difference between the ratings and the products of the factors.
 fn error(items: &Side, of_users: &[Factors], of_items: &[Factors]) -> f64 {
     let mut sum = 0.0;
     for (item, own) in of_items.iter().enumerate() {
@@ -217,7 +220,7 @@ mod tests {
         assert_eq!((users.ratings.len(), users.len()), (40_000, 192));
     }
 
-    /// Chance alone has a deviation of 0.29: a 12th's root.
+    /// The random part of the ratings alone has a standard deviation of 0.29, the square root of 1/12.
     #[test]
     fn factors_explain_what_is_not_chance() {
         let users = draw(400_000);

@@ -1,38 +1,38 @@
-//! Heap blocks of every size, from malloc and its family, and their expected bytes.
+//! Heap blocks of all sizes from malloc and related functions, and the expected bytes of each block.
 
 use crate::model::{self, Rng, ZEROS};
 use crate::story::{expect, fail};
 use crate::sys;
 use unrack_basis::mix_13;
 
-/// Most blocks, so that a full check stays cheap.
+/// Most blocks of a heap. The limit keeps a full check cheap.
 const MOST_BLOCKS: usize = 4096;
 
-/// Heap block and the key of its bytes.
+/// A heap block, and the key of its bytes.
 struct Block {
     address: usize,
     len: usize,
     key: u64,
 }
 
-/// Heap blocks of one worker.
+/// The heap blocks of one worker.
 pub(crate) struct Heap {
     seed: u64,
     owner: u64,
     budget: usize,
-    /// Bytes allocated.
+    /// Number of allocated bytes.
     used: usize,
     version: u64,
     blocks: Vec<Block>,
 }
 
 impl Heap {
-    /// Makes an empty heap of at most `budget` bytes.
+    /// Makes an empty heap with at most `budget` bytes.
     pub(crate) fn new(seed: u64, worker: u64, budget: usize) -> Heap {
         Heap { seed, owner: !worker, budget, used: 0, version: 0, blocks: Vec::new() }
     }
 
-    /// Performs a few operations that programs perform on their heap.
+    /// Performs a few operations that programs typically perform on their heap.
     pub(crate) fn exercise(&mut self, rng: &mut Rng) {
         for _ in 0..rng.between(1, 64) {
             match rng.below(8) {
@@ -44,12 +44,12 @@ impl Heap {
             }
         }
         if rng.one_in(16) {
-            // SAFETY: this gives back free memory, and touches no block.
+            // SAFETY: this returns free memory to the kernel, and touches no block.
             unsafe { libc::malloc_trim(0) };
         }
     }
 
-    /// Checks every block.
+    /// Checks the bytes of every block.
     pub(crate) fn verify(&self) {
         self.blocks.iter().for_each(verify);
     }
@@ -66,7 +66,7 @@ impl Heap {
         }
         let address = match rng.below(4) {
             0 => {
-                // SAFETY: an allocation of a size that is not 0.
+                // SAFETY: an allocation with a size that is not 0.
                 let address = unsafe { libc::calloc(1, len) } as usize;
                 must_be_memory(address);
                 expect(model::check(sys::bytes(address, len), ZEROS), "fresh from calloc");
@@ -75,14 +75,14 @@ impl Heap {
             1 => {
                 let align = 16 << rng.below(10);
                 let mut out = std::ptr::null_mut();
-                // SAFETY: `out` takes the address; the alignment is a power of two above a pointer's size.
+                // SAFETY: `out` receives the address; the alignment is a power of two and at least the size of a pointer.
                 let error = unsafe { libc::posix_memalign(&mut out, align, len) };
                 if error != 0 || !(out as usize).is_multiple_of(align) {
                     fail(format_args!("posix_memalign({align}, {len}) gave {out:?}, error {error}"));
                 }
                 out as usize
             }
-            // SAFETY: an allocation of a size that is not 0.
+            // SAFETY: an allocation with a size that is not 0.
             _ => unsafe { libc::malloc(len) as usize },
         };
         must_be_memory(address);
@@ -98,12 +98,12 @@ impl Heap {
         let key = self.new_key();
         let block = &mut self.blocks[i];
         verify(block);
-        // SAFETY: the block is alive, and its old address is forgotten.
+        // SAFETY: the block is allocated, and its old address is not used again.
         block.address = unsafe { libc::realloc(block.address as *mut _, len) } as usize;
         must_be_memory(block.address);
         self.used = self.used - block.len + len;
         let kept = block.len.min(len);
-        // A pattern is a stream, so its beginning is the pattern of a shorter block.
+        // A pattern is a stream, so the beginning of a pattern is the pattern of a shorter block.
         expect(model::check(sys::bytes(block.address, kept), block.key), "kept by realloc");
         (block.len, block.key) = (len, key);
         model::fill(sys::bytes_mut(block.address, len), key);
@@ -122,7 +122,7 @@ impl Heap {
         let block = self.blocks.swap_remove(i);
         verify(&block);
         self.used -= block.len;
-        // SAFETY: the block is alive, and was just forgotten.
+        // SAFETY: the block is allocated, and is not used again.
         unsafe { libc::free(block.address as *mut _) };
     }
 
@@ -145,7 +145,7 @@ fn must_be_memory(address: usize) {
     }
 }
 
-/// Returns a random length: mostly small, sometimes large enough for a mapping of its own.
+/// Returns a random length. It is mostly small, and sometimes large enough that malloc uses a separate mapping.
 fn any_len(rng: &mut Rng) -> usize {
     let most = match rng.below(16) {
         0 => 4 << 20,

@@ -1,8 +1,8 @@
-//! `unrack-stress`: does everything that a program can do to its memory, and checks every byte.
+//! `unrack-stress`: performs all operations that a program can perform on its memory, and checks every byte.
 //!
-//! `model` says what bytes should be. `region`, `heap` and `shared` keep track of where they are. `ops` holds the
-//! operations, `worker` picks them, and `story` reports failures. For a given seed and number of operations the
-//! output is the same, whatever provides the memory. `touch` measures page faults.
+//! `model` defines the expected bytes. `region`, `heap` and `shared` keep track of their locations. `ops` contains the operations, `worker`
+//! chooses them, and `story` reports failures. For a given seed and number of operations, the output does not depend on how the memory is
+//! provided. `touch` measures page faults.
 
 mod heap;
 mod model;
@@ -107,7 +107,7 @@ fn stress(args: &StressArgs) {
         shared.meet();
         outcome
     };
-    // The first worker is the main thread, whose stack is the process's own.
+    // The first worker runs on the main thread, whose stack is the stack of the process.
     let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
         let start = &start;
         let others: Vec<_> = (1..threads).map(|id| scope.spawn(move || start(id))).collect();
@@ -120,7 +120,7 @@ fn stress(args: &StressArgs) {
     finish(args, &shared, &outcomes);
 }
 
-/// Checks the shared memory, and prints the operations done.
+/// Checks the shared memory, and prints the operations that were performed.
 fn finish(args: &StressArgs, shared: &Shared, outcomes: &[Outcome]) {
     shared.verify(&shared.freeze());
     let added: Vec<u64> =
@@ -140,7 +140,7 @@ fn finish(args: &StressArgs, shared: &Shared, outcomes: &[Outcome]) {
     println!("every byte was right");
 }
 
-/// Memory from the program break, taken before threads start (`sbrk` is not safe among several).
+/// Memory from the program break. It is obtained before threads start, because `sbrk` is not thread-safe.
 struct Brk {
     base: usize,
     key: u64,
@@ -152,7 +152,7 @@ impl Brk {
     fn grow(seed: u64) -> Brk {
         story::begin(seed, 0);
         story::op("sbrk");
-        // SAFETY: no other thread runs yet, and malloc copes with a moved break.
+        // SAFETY: no other thread runs yet, and malloc tolerates a moved break.
         let base = unsafe { libc::sbrk(2 * Self::BYTES as isize) } as usize;
         if base == usize::MAX {
             story::fail("sbrk");
@@ -160,7 +160,7 @@ impl Brk {
         story::expect(model::check(sys::bytes(base, 2 * Self::BYTES), model::ZEROS), "fresh from sbrk");
         let brk = Brk { base, key: model::key(seed, 0, 1, 0) };
         model::fill(sys::bytes_mut(base, Self::BYTES), brk.key);
-        // SAFETY: this gives back the upper half, which nothing uses.
+        // SAFETY: this returns the upper half, which is not used.
         unsafe { libc::sbrk(-(Self::BYTES as isize)) };
         brk.verify();
         brk

@@ -1,15 +1,14 @@
-//! Model of the program's memory: the expected value of every byte.
+//! Model of the program's memory: it defines the expected value of every byte.
 //!
-//! Bytes are a function of a 64-bit *key*. A key is a function of the writer and the time of the write, so a page
-//! that comes back from another place, time or process is detected. Key 0 stands for zeros, which the kernel
-//! provides.
+//! Bytes are a function of a 64-bit *key*. A key is a function of the writer and of the time of the write, so that a page which comes back
+//! from another place, time or process is detected. Key 0 represents zero bytes, which the kernel provides.
 
 use unrack_basis::{GOLDEN_GAMMA, SplitMix64, mix, mix_13};
 
-/// Key of bytes that were never written.
+/// Key of bytes that have never been written.
 pub(crate) const ZEROS: u64 = 0;
 
-/// Returns the key of the bytes that `owner` writes at `place` in its write number `version`. Never [`ZEROS`].
+/// Returns the key of the bytes that `owner` writes at `place` in its write number `version`. The result is never [`ZEROS`].
 pub(crate) fn key(seed: u64, owner: u64, version: u64, place: u64) -> u64 {
     let mut k = mix(seed);
     for part in [owner, version, place] {
@@ -18,13 +17,13 @@ pub(crate) fn key(seed: u64, owner: u64, version: u64, place: u64) -> u64 {
     k | 1
 }
 
-/// Returns word `i` of the bytes of `key`. The words are a Weyl sequence, which costs one addition, differs in
-/// every word, and differs between keys.
+/// Returns word `i` of the bytes of `key`. The words form a Weyl sequence: each word costs one addition, all words of a key differ, and the
+/// words of different keys differ.
 pub(crate) fn word(key: u64, i: usize) -> u64 {
     if key == ZEROS { 0 } else { key.wrapping_add((i as u64).wrapping_mul(GOLDEN_GAMMA)) }
 }
 
-/// First wrong byte.
+/// Position and values of the first wrong byte.
 #[derive(Debug)]
 pub(crate) struct Mismatch {
     pub address: usize,
@@ -42,7 +41,7 @@ pub(crate) fn fill(out: &mut [u8], key: u64) {
     rest.copy_from_slice(&word(key, count).to_le_bytes()[..rest.len()]);
 }
 
-/// Compares all bytes with those of `key`.
+/// Compares all bytes with those of `key`, and returns the first mismatch as an error.
 pub(crate) fn check(bytes: &[u8], key: u64) -> Result<(), Mismatch> {
     let (words, rest) = bytes.as_chunks::<8>();
     for (i, found) in words.iter().enumerate() {
@@ -53,7 +52,7 @@ pub(crate) fn check(bytes: &[u8], key: u64) -> Result<(), Mismatch> {
     compare(rest, word(key, words.len()))
 }
 
-/// Compares up to eight bytes with the first ones of a word.
+/// Compares up to eight bytes with the first bytes of a word.
 fn compare(found: &[u8], expected: u64) -> Result<(), Mismatch> {
     let expected = &expected.to_le_bytes()[..found.len()];
     match found.iter().zip(expected).position(|(f, e)| f != e) {
@@ -64,7 +63,7 @@ fn compare(found: &[u8], expected: u64) -> Result<(), Mismatch> {
     }
 }
 
-/// Random generator, one per thread, so that no thread depends on another.
+/// Random number generator. Each thread has one, so that its choices do not depend on other threads.
 #[derive(Clone)]
 pub(crate) struct Rng(SplitMix64);
 
@@ -79,12 +78,12 @@ impl Rng {
         self.0.next_u64()
     }
 
-    /// Returns a random number below `n`, which must not be 0.
+    /// Returns a random number below `n`. `n` must not be 0.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.next()) * n as u128) >> 64) as usize
     }
 
-    /// Returns a random number from `low` to `high`, both included.
+    /// Returns a random number from `low` to `high`, inclusive.
     pub(crate) fn between(&mut self, low: usize, high: usize) -> usize {
         low + self.below(high - low + 1)
     }

@@ -1,4 +1,4 @@
-//! Ranges of mapped pages, and the bytes that each page should hold.
+//! Ranges of mapped pages, and the expected bytes of each page.
 
 use crate::model::{self, Mismatch, ZEROS};
 use crate::story::expect;
@@ -10,7 +10,7 @@ use unrack_basis::{PAGE, mix_13};
 #[derive(Clone, Copy)]
 pub(crate) struct Page {
     key: u64,
-    /// True after MADV_FREE: the page holds the old bytes or zeros, until it is written again.
+    /// True after MADV_FREE: until the page is written again, it contains either the old bytes or zeros.
     lazy: bool,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Region {
     pub id: u64,
     pub base: usize,
     pub pages: Vec<Page>,
-    /// Protection that the mapping has now.
+    /// Current protection of the mapping.
     pub prot: i32,
 }
 
@@ -71,14 +71,14 @@ impl Region {
         }
     }
 
-    /// Notes that a page gets new bytes, and returns their key.
+    /// Notes that a page will be filled with new bytes, and returns their key.
     pub(crate) fn stamp(&mut self, page: usize, seed: u64, version: u64) -> u64 {
         let key = model::key(seed, self.id, version, page as u64);
         self.pages[page] = Page { key, lazy: false };
         key
     }
 
-    /// Notes that pages are zeros now.
+    /// Notes that pages are zeros from now on.
     pub(crate) fn zeroed(&mut self, range: Range<usize>) {
         self.pages[range].fill(Page::ZERO);
     }
@@ -90,7 +90,7 @@ impl Region {
         }
     }
 
-    /// Writes those pages again whose bytes the kernel may still take away. Touches no other page.
+    /// Writes those pages again whose bytes the kernel may still discard. Touches no other page.
     pub(crate) fn settle(&mut self, range: Range<usize>, seed: u64, version: u64) {
         self.protect(sys::READ_WRITE);
         for page in range {
@@ -100,7 +100,7 @@ impl Region {
         }
     }
 
-    /// Notes that the pages from `to` on now hold copies of the pages `from`.
+    /// Notes that the pages from `to` on are now copies of the pages `from`.
     pub(crate) fn copied(&mut self, from: Range<usize>, to: usize) {
         self.pages.copy_within(from, to);
     }
@@ -121,13 +121,13 @@ impl Region {
         let found = sys::bytes(self.address(page), PAGE);
         let Page { key, lazy } = self.pages[page];
         match model::check(found, key) {
-            // The page may turn to zeros while it is read; then all of it is zeros.
+            // The page may become zeros while it is compared; afterwards all its bytes are zeros.
             Err(_) if lazy => model::check(found, ZEROS),
             result => result,
         }
     }
 
-    /// Gives the pages from `at` on to a new region.
+    /// Moves the pages from `at` on to a new region.
     pub(crate) fn split_off(&mut self, at: usize, id: u64) -> Region {
         Region { id, base: self.address(at), pages: self.pages.split_off(at), prot: self.prot }
     }

@@ -1,4 +1,4 @@
-//! Memory that all threads write: pages under locks, and counters without locks.
+//! Memory to which all threads write: pages protected by locks, and counters without locks.
 
 use crate::model::{self, ZEROS};
 use crate::story::{expect, fail};
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use unrack_basis::{PAGE, mix_13};
 
-/// Pages under one lock.
+/// Number of pages that one lock protects.
 const STRIPE: usize = 32;
 
-/// Owner in the keys of shared pages, different from every region.
+/// Owner in the keys of shared pages. It differs from the id of every region.
 const OWNER: u64 = u64::MAX;
 
 /// Shared pages and counters.
@@ -19,19 +19,19 @@ pub(crate) struct Shared {
     base: usize,
     counters: usize,
     pub counter_count: usize,
-    /// Version of each page, by stripe: the number of its writes.
+    /// Version of each page, by stripe. The version is the number of writes to the page.
     stripes: Vec<Mutex<[u64; STRIPE]>>,
-    /// Held for reading while threads start or end, for writing while a child is made.
+    /// Held for reading while threads start or end, and for writing while a child process is created.
     threads: RwLock<()>,
-    /// Meeting of all workers, before the first operation and after the last.
+    /// Barrier for all workers, before the first operation and after the last one.
     workers: Barrier,
 }
 
-/// Bytes between counters: one word in 64 is used, so that the counters take several pages of their own.
+/// Bytes between counters. Only one word in 64 is used, so that the counters occupy several pages.
 const COUNTER_STEP: usize = 64 * 8;
 
 impl Shared {
-    /// Maps at least `pages` pages, and as many pages of counters as there are stripes, for so many workers.
+    /// Maps at least `pages` pages, and as many pages of counters as there are stripes, for `workers` workers.
     pub(crate) fn map(seed: u64, pages: usize, workers: usize) -> Shared {
         let stripes = pages.div_ceil(STRIPE).max(1);
         let base = sys::map(stripes * STRIPE, sys::READ_WRITE, sys::ANONYMOUS, -1);
@@ -48,18 +48,19 @@ impl Shared {
         }
     }
 
-    /// Lets no child be made as long as the guard lives, so that threads can start and end. Rust's library does both under a
-    /// lock, which a child would inherit locked: its own threads would wait for ever.
+    /// Prevents the creation of child processes while the guard lives, so that threads can start and end. This is necessary because Rust's
+    /// library holds a lock while a thread starts or ends. A child would inherit the lock in locked state, and its own threads would wait
+    /// forever.
     pub(crate) fn with_threads(&self) -> RwLockReadGuard<'_, ()> {
         self.threads.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until no thread starts or ends, and lets none as long as the guard lives.
+    /// Waits until no thread is starting or ending, and prevents both while the guard lives.
     pub(crate) fn with_child(&self) -> RwLockWriteGuard<'_, ()> {
         self.threads.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for all workers: their threads have started, and none has ended.
+    /// Waits for all workers, so that all their threads have started and none has ended.
     pub(crate) fn meet(&self) {
         self.workers.wait();
     }
@@ -82,7 +83,7 @@ impl Shared {
         self.counter(counter).fetch_add(n, Ordering::Relaxed);
     }
 
-    /// Stops all writers of pages as long as the guards live, as `pthread_atfork` handlers do.
+    /// Stops all writers of pages while the guards live, as `pthread_atfork` handlers do.
     pub(crate) fn freeze(&self) -> Vec<MutexGuard<'_, [u64; STRIPE]>> {
         (0..self.stripes.len()).map(|stripe| self.lock(stripe)).collect()
     }
@@ -128,8 +129,7 @@ impl Shared {
     }
 
     fn counter(&self, i: usize) -> &AtomicU64 {
-        // SAFETY: the word is inside the mapping, aligned, lives as long as the process, and is only ever used as
-        // an atomic.
+        // SAFETY: the word is inside the mapping, is aligned, lives as long as the process, and is only used as an atomic.
         unsafe { &*((self.counters + i * COUNTER_STEP) as *const AtomicU64) }
     }
 }

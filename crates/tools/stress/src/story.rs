@@ -1,14 +1,13 @@
-//! Record of a thread's last operations, and report of a failure, which ends the process at once with exit status
-//! 1.
+//! Records the last operations of a thread, and reports a failure. A failure ends the process at once with exit status 1.
 //!
-//! A failure may be found in a forked child, where only this thread lives, so nothing here takes a lock.
+//! A failure may be detected in a forked child in which only this thread exists, so the code here takes no lock.
 
 use crate::model::Mismatch;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt::Display;
 
-/// Number of operations kept.
+/// Number of operations that are kept.
 const KEPT: usize = 24;
 
 /// Last operations of one thread.
@@ -50,7 +49,7 @@ pub(crate) fn note(detail: impl Display) {
     });
 }
 
-/// Ends the process with a report: the failure, and this thread's last operations.
+/// Reports a failure with this thread's last operations, and ends the process.
 pub(crate) fn fail(what: impl Display) -> ! {
     let text = STORY.with_borrow(|s| {
         let mut text = format!(
@@ -72,7 +71,7 @@ pub(crate) fn fail(what: impl Display) -> ! {
     }
 }
 
-/// Ends the process if a byte is wrong.
+/// Ends the process with a report if a byte is wrong.
 pub(crate) fn expect(result: Result<(), Mismatch>, place: impl Display) {
     if let Err(m) = result {
         fail(format_args!(

@@ -1,6 +1,6 @@
-//! `touch`: measures the cost of fetching a page. Maps memory, writes it, then touches one word of each page,
-//! pass after pass, and prints the time and the faults of each pass. Threads share the pages, and a page's time is
-//! what its thread took for it.
+//! `touch`: measures the cost of fetching a page. It maps memory, writes it, then touches one word of each page, pass after pass, and
+//! prints the time and the faults of each pass. Several threads divide the pages among them, and the time of a page is the time that its
+//! thread took for it.
 
 use crate::model::Rng;
 use crate::sys;
@@ -43,7 +43,7 @@ enum Access {
     Write,
 }
 
-/// Faults of this process so far.
+/// Page faults of this process so far.
 struct Faults {
     minor: i64,
     major: i64,
@@ -61,9 +61,9 @@ impl Faults {
     }
 }
 
-/// Time and faults of one pass over the memory.
+/// Time and page faults of one pass over the memory.
 struct Pass {
-    /// Time of each thread, summed.
+    /// Sum of the times of all threads.
     ns: u64,
     minor: i64,
     major: i64,
@@ -73,7 +73,7 @@ struct Pass {
 pub(crate) fn run(args: &TouchArgs) {
     let pages = (args.memory.get() as usize / PAGE).max(1);
     let base = sys::map(pages, sys::READ_WRITE, sys::ANONYMOUS, -1);
-    // Large pages would follow other rules.
+    // Large pages are disabled, because their faults have other costs.
     sys::advise(base, pages, libc::MADV_NOHUGEPAGE, true);
     let order = order(pages, args.order);
     for &page in &order {
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &TouchArgs) {
     report(args, pages, &passes);
 }
 
-/// Returns the order of the pages. The order itself stays in memory: 4 bytes per page of 4096.
+/// Returns the order in which pages are touched. The list itself stays in memory: it takes 4 bytes per page of 4096.
 fn order(pages: usize, order: Order) -> Vec<u32> {
     let mut list: Vec<u32> = (0..pages as u32).collect();
     if matches!(order, Order::Random) {
@@ -95,7 +95,7 @@ fn order(pages: usize, order: Order) -> Vec<u32> {
     list
 }
 
-/// Touches each page once, in as many threads as asked for.
+/// Touches each page once, with the requested number of threads.
 fn pass(base: usize, order: &[u32], args: &TouchArgs, n: u64) -> Pass {
     let (access, threads) = (args.access, usize::from(args.threads));
     let before = Faults::so_far();
@@ -113,7 +113,7 @@ fn pass(base: usize, order: &[u32], args: &TouchArgs, n: u64) -> Pass {
     Pass { ns, minor: after.minor - before.minor, major: after.major - before.major }
 }
 
-/// Touches pages once, and checks the word of each.
+/// Touches pages once, and checks the word of each page.
 fn touch_each(base: usize, order: &[u32], access: Access, n: u64) {
     for &page in order {
         let found = word(base, page);
@@ -125,7 +125,7 @@ fn touch_each(base: usize, order: &[u32], access: Access, n: u64) {
     }
 }
 
-/// Returns the word of a page after pass `n`.
+/// Returns the expected word of a page after pass `n`.
 fn value(page: u32, n: u64) -> u64 {
     (u64::from(page) << 32) | n
 }

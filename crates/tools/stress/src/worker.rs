@@ -1,4 +1,4 @@
-//! One thread of the stress: its regions and heap blocks, and the loop that picks its operations.
+//! One thread of the stress test: its regions and heap blocks, and the loop that chooses its operations.
 
 use crate::heap::Heap;
 use crate::model::Rng;
@@ -11,18 +11,18 @@ use std::sync::Arc;
 use std::time::Instant;
 use unrack_basis::mix_13;
 
-/// Most regions of one thread: far below the kernel's limit on mappings.
+/// Most regions of one thread, far below the kernel's limit on mappings.
 const MOST_REGIONS: usize = 48;
 
-/// Operations between two checks of everything.
+/// Number of operations between two full checks.
 const FULL_CHECK_EVERY: usize = 256;
 
-/// An operation of the stress.
+/// An operation of the stress test.
 pub(crate) struct Op {
     pub name: &'static str,
-    /// Relative frequency: the chance of an operation is its weight over the sum of all.
+    /// Relative frequency: an operation is chosen with the probability of its weight divided by the sum of all weights.
     pub weight: usize,
-    /// True if the operation is picked when no operations are named.
+    /// Whether the operation is chosen if the user names no operations.
     pub usual: bool,
     pub run: fn(&mut Worker),
 }
@@ -30,22 +30,22 @@ pub(crate) struct Op {
 /// Condition that ends a worker.
 #[derive(Clone, Copy)]
 pub(crate) enum End {
-    /// Number of operations.
+    /// After a number of operations.
     Ops(usize),
-    /// Point in time.
+    /// At a point in time.
     At(Instant),
 }
 
-/// Result of a worker. It depends only on the seed and the number of operations, not on how memory is provided.
+/// Result of a worker. It depends only on the seed and on the number of operations, not on how the memory is provided.
 pub(crate) struct Outcome {
-    /// Number of operations by name.
+    /// Number of performed operations, by name.
     pub done: BTreeMap<&'static str, usize>,
     pub digest: u64,
-    /// Sums added to each shared counter.
+    /// Sums that the worker added to each shared counter.
     pub added: Vec<u64>,
 }
 
-/// State of one thread of the stress.
+/// State of one thread of the stress test.
 pub(crate) struct Worker {
     pub id: usize,
     pub seed: u64,
@@ -53,11 +53,11 @@ pub(crate) struct Worker {
     pub regions: Vec<Region>,
     pub heap: Heap,
     pub shared: Arc<Shared>,
-    /// Sum that this thread added to each shared counter.
+    /// Sums that this thread has added to each shared counter.
     pub added: Vec<u64>,
     /// Number of forks between the first process and this one.
     pub depth: usize,
-    /// Most pages mapped.
+    /// Most pages that may be mapped.
     budget: usize,
     next_id: u64,
     version: u64,
@@ -84,7 +84,7 @@ impl Worker {
         }
     }
 
-    /// Performs random operations until the end.
+    /// Performs random operations until the end condition holds.
     pub(crate) fn run(mut self, ops: &[&'static Op], end: End) -> Outcome {
         let total: usize = ops.iter().map(|op| op.weight).sum();
         for n in 1.. {
@@ -136,7 +136,7 @@ impl Worker {
         self.version
     }
 
-    /// Adds a region, after discarding others if there are too many regions or pages. Returns its index.
+    /// Adds a region. Before that, discards other regions if there are too many regions or pages. Returns the region's index.
     pub(crate) fn adopt(&mut self, region: Region) -> usize {
         while self.regions.len() >= MOST_REGIONS || self.mapped() + region.len() > self.budget {
             if self.regions.is_empty() {
@@ -160,14 +160,14 @@ impl Worker {
         self.regions.iter().map(Region::len).sum()
     }
 
-    /// Returns a random size in pages. Small sizes are as likely as large ones.
+    /// Returns a random size in pages. All orders of magnitude are equally likely.
     pub(crate) fn any_size(&mut self) -> usize {
         let most = (self.budget / 4).max(2);
         let bits = self.rng.between(0, most.ilog2() as usize);
         self.rng.between(1, (2 << bits).min(most))
     }
 
-    /// Returns the index of a random region with at least so many pages. Makes a region if there is none.
+    /// Returns the index of a random region with at least `pages` pages. Makes a new region if there is none.
     pub(crate) fn any_region(&mut self, pages: usize) -> usize {
         let fit: Vec<usize> = (0..self.regions.len()).filter(|&i| self.regions[i].len() >= pages).collect();
         if !fit.is_empty() {
@@ -185,7 +185,7 @@ impl Worker {
         i
     }
 
-    /// Writes all, none or some of a region.
+    /// Writes all, none or some of a region's pages.
     pub(crate) fn write_some(&mut self, region: usize) {
         let range = match self.rng.below(8) {
             0 => return,
@@ -201,7 +201,7 @@ impl Worker {
         self.regions[region].write(range, self.seed, version);
     }
 
-    /// Returns a random range of a region's pages, at most `most`, never empty.
+    /// Returns a random range of a region's pages. It has at least one page and at most `most`.
     pub(crate) fn any_range(&mut self, region: usize, most: usize) -> Range<usize> {
         let len = self.regions[region].len();
         let start = self.rng.below(len);

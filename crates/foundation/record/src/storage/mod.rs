@@ -1,7 +1,7 @@
-//! Record batches in Parquet files, by the columns of the format itself.
+//! Reads and writes record batches in Parquet files, directly by the columns of the Parquet format.
 //!
-//! What tables of ours need is a few types of flat columns. The Parquet library's own conversion to Arrow covers every type
-//! and nesting there is: it was a fifth of the command and of the time to build it.
+//! Unrack's tables need only a few types of flat columns. The Parquet library's conversion to Arrow is not used, because it covers every
+//! type and nesting: it made up a fifth of the command's size and of its build time.
 
 mod read;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Reading of record batches.
+//! Reads record batches from Parquet files.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use parquet::file::serialized_reader::SerializedFileReader;
 
 use super::types;
 
-/// Number of rows of a batch.
+/// Most rows of a batch.
 const BATCH: usize = 64 * 1024;
 
-/// Parquet file that can be read as record batches.
+/// A Parquet file that can be read as record batches.
 pub(crate) struct Stored {
     file: SerializedFileReader<File>,
     columns: Vec<Column>,
@@ -30,7 +30,7 @@ pub(crate) struct Stored {
 struct Column {
     name: String,
     nullable: bool,
-    /// Type of its values, or in words one that is not read.
+    /// Type of the column's values, or as an error a description of a type that cannot be read.
     holds: Result<DataType, String>,
 }
 
@@ -38,7 +38,7 @@ impl Stored {
     /// Reads the schema and the metadata of a file.
     ///
     /// # Errors
-    /// If it is not a Parquet file.
+    /// If the file is not a Parquet file.
     pub(crate) fn open(file: File) -> Result<Stored, ParquetError> {
         let file = SerializedFileReader::new(file)?;
         let described = file.metadata().file_metadata().schema_descr();
@@ -51,7 +51,7 @@ impl Stored {
         Ok(Stored { file, columns })
     }
 
-    /// Returns the number of rows, by the file's metadata.
+    /// Returns the number of rows according to the file's metadata.
     pub(crate) fn rows(&self) -> u64 {
         u64::try_from(self.file.metadata().file_metadata().num_rows()).unwrap_or(u64::MAX)
     }
@@ -61,7 +61,7 @@ impl Stored {
         self.file.metadata().file_metadata().key_value_metadata().map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the schema of the columns that are `wanted` and can be read.
+    /// Returns the schema of those columns that are `wanted` and that can be read.
     pub(crate) fn schema(&self, wanted: impl Fn(&str) -> bool) -> SchemaRef {
         let field = |column: &Column| {
             let holds = column.holds.as_ref().ok()?.clone();
@@ -70,12 +70,12 @@ impl Stored {
         Arc::new(Schema::new(self.columns.iter().filter_map(field).collect::<Vec<_>>()))
     }
 
-    /// Returns the name and the type, in words, of each column that cannot be read.
+    /// Returns the name and a description of the type of each column that cannot be read.
     pub(crate) fn unread(&self) -> impl Iterator<Item = (&str, &str)> {
         self.columns.iter().filter_map(|column| Some((&*column.name, &**column.holds.as_ref().err()?)))
     }
 
-    /// Returns the rows of the columns of `schema`, which is of [`Stored::schema`].
+    /// Returns the rows of the columns in `schema`, which must come from [`Stored::schema`].
     pub(crate) fn batches(
         &self,
         schema: &SchemaRef,
@@ -101,7 +101,7 @@ impl Stored {
     }
 }
 
-/// Batches of a row group.
+/// Iterator over the batches of a row group.
 enum Group {
     Good(Good),
     Bad(Option<ParquetError>),
@@ -181,14 +181,14 @@ fn array(field: &Field, column: &mut ColumnReader, rows: usize) -> Result<ArrayR
 
 /// Values of some rows of a column.
 struct Taken<T> {
-    /// Values of the rows that have one.
+    /// Values of those rows that have a value.
     values: Vec<T>,
-    /// Level of each row: 1 with a value, 0 without; none if every row has one.
+    /// Definition level of each row: 1 with a value, 0 without. `None` if every row has a value.
     levels: Option<Vec<i16>>,
 }
 
 impl<T> Taken<T> {
-    /// Passes the value of each row on.
+    /// Passes the value of each row to `to`.
     fn each(self, mut to: impl FnMut(Option<T>) -> Result<(), ParquetError>) -> Result<(), ParquetError> {
         let mut values = self.values.into_iter();
         let Some(levels) = self.levels else { return values.try_for_each(|value| to(Some(value))) };

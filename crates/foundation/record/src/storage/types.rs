@@ -1,4 +1,4 @@
-//! Types of columns: Arrow's, and Parquet's for the same values.
+//! Types of columns: conversion between Arrow's types and Parquet's.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as Physical};
 use parquet::errors::ParquetError;
 use parquet::schema::types::{ColumnDescriptor, Type, TypePtr};
 
-/// Returns the schema of a file with the columns of `schema`.
+/// Returns the Parquet schema of a file with the columns of `schema`.
 ///
 /// # Errors
-/// If a column has a type that is not written here.
+/// If this module cannot write the type of a column.
 pub(super) fn stored(schema: &Schema) -> Result<TypePtr, ParquetError> {
     let columns =
         schema.fields().iter().map(|field| column(field).map(Arc::new)).collect::<Result<_, _>>()?;
@@ -35,7 +35,7 @@ fn column(field: &Field) -> Result<Type, ParquetError> {
         .build()
 }
 
-/// Returns the Arrow type of the values in a column, or the column's type in words if it is not read here.
+/// Returns the Arrow type of the values in a column, or as an error a description of a type that this module cannot read.
 pub(super) fn arrow(column: &ColumnDescriptor) -> Result<DataType, String> {
     if column.path().parts().len() > 1 || column.max_rep_level() > 0 {
         return Err("lists or groups".into());

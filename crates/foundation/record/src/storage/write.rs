@@ -1,4 +1,4 @@
-//! Writing of record batches.
+//! Writes record batches to Parquet files.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 
 use super::types;
 
-/// Parquet file being written, a row group for each batch.
+/// Parquet file that is being written, with one row group per batch.
 pub(crate) struct StoredWriter<W: Write + Send> {
     file: SerializedFileWriter<W>,
 }
 
 impl<W: Write + Send> StoredWriter<W> {
-    /// Starts a file of batches of this schema.
+    /// Starts a file for batches with this schema.
     ///
     /// # Errors
-    /// If a column has a type that is not written here, or `to` cannot be written.
+    /// If this module cannot write the type of a column, or `to` cannot be written.
     pub(crate) fn new(
         to: W,
         schema: &Schema,
@@ -34,7 +34,7 @@ impl<W: Write + Send> StoredWriter<W> {
         Ok(StoredWriter { file })
     }
 
-    /// Returns what is written to.
+    /// Returns the destination to which the file is written.
     pub(crate) fn inner(&self) -> &W {
         self.file.inner()
     }
@@ -44,10 +44,10 @@ impl<W: Write + Send> StoredWriter<W> {
         self.file.append_key_value_metadata(KeyValue::new(key, value));
     }
 
-    /// Writes the rows of a batch, if it has any.
+    /// Writes the rows of a batch as a row group, if the batch has any rows.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the rows cannot be written.
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<(), ParquetError> {
         if batch.num_rows() == 0 {
             return Ok(());
@@ -61,10 +61,10 @@ impl<W: Write + Send> StoredWriter<W> {
         group.close().map(|_| ())
     }
 
-    /// Ends the file, and returns what it was written to.
+    /// Completes the file, and returns the destination to which it was written.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the end of the file cannot be written.
     pub(crate) fn into_inner(self) -> Result<W, ParquetError> {
         self.file.into_inner()
     }

@@ -1,6 +1,6 @@
-//! Column of one key of a sweep, with a type that fits all its values.
+//! Makes the column of one key of a sweep, with a type that fits all its values.
 //!
-//! | values | column | unit, at the end of the name |
+//! | values | column | unit, as the end of the column's name |
 //! |---|---|---|
 //! | whole numbers | `Int64` | |
 //! | numbers, shares such as `25%` | `Float64` | 25% is 0.25 |
@@ -8,7 +8,7 @@
 //! | rates | `UInt64` | `_bps` |
 //! | sizes | `UInt64` | `_bytes` |
 //! | `true`, `false` | `Boolean` | |
-//! | anything else, or a mixture of these | text, as it was given | |
+//! | anything else, or a mixture of the above | text as given | |
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray,
 use toml::Value;
 use unrack_units::{Bytes, Rate, Time};
 
-/// Returns name and values of the column for `key`, whose values in the order of points are `texts`.
+/// Returns the name and the values of the column for `key`. `texts` are the key's values in the order of the points.
 pub(super) fn column(key: &str, texts: &[&str]) -> (String, ArrayRef) {
     let values: Vec<Value> = texts.iter().map(|text| toml_of(text)).collect();
     if let Some(numbers) = all(&values, Value::as_integer) {
@@ -45,14 +45,14 @@ pub(super) fn column(key: &str, texts: &[&str]) -> (String, ArrayRef) {
     (key.into(), Arc::new(StringArray::from_iter_values(values.iter().zip(texts).map(text))))
 }
 
-/// Reads a value as `--set` does: a value that is not TOML is text.
+/// Parses a value as `--set` does: a value that is not TOML is text.
 fn toml_of(text: &str) -> Value {
     let table = toml::Table::from_str(&format!("value = {text}")).ok();
     let alone = table.filter(|table| table.len() == 1).and_then(|mut table| table.remove("value"));
     alone.unwrap_or_else(|| Value::String(text.into()))
 }
 
-/// Returns all values as `of` reads them, if it can read each.
+/// Converts all values by `of`. Returns `None` if `of` fails for any value.
 fn all<T>(values: &[Value], of: impl Fn(&Value) -> Option<T>) -> Option<Vec<T>> {
     values.iter().map(of).collect()
 }
@@ -66,7 +66,7 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// Reads a quantity with its unit; 0 needs none.
+/// Parses a quantity with its unit. Only 0 needs no unit.
 fn quantity<T: FromStr>(value: &Value) -> Option<T> {
     match value {
         Value::String(text) => text.parse().ok(),

@@ -1,4 +1,4 @@
-//! Columns of `sweep.parquet`: every name once, every value typed.
+//! Columns of `sweep.parquet`. Every column name is unique, and every column is typed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use crate::storage::StoredWriter;
 use crate::table::{TABLE_KEY, properties};
 use crate::{AtomicFile, RecordError};
 
-/// Name and values of a column, and whether values may be absent.
+/// Name of a column, its values, and whether values may be absent.
 type Column = (String, ArrayRef, bool);
 
-/// Key whose values are figures too.
+/// Key whose values are also a figure of each simulation, so that it gets no separate column.
 const SEED: &str = "seed";
 
 impl Sweep {
-    /// Writes a row for each point: a column for each key but the seed, typed by its values (see the module `axis`),
-    /// the hash of the scenario, and a column for each figure, the seed among them.
+    /// Writes one row per point. The columns are: one column per key except the seed, typed by its values (see the module `axis`); the hash
+    /// of the scenario; and one column per figure, including the seed.
     ///
     /// # Errors
     /// If the file cannot be written.

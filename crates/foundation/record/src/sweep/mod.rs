@@ -5,29 +5,29 @@ mod columns;
 
 use serde::{Deserialize, Serialize};
 
-/// Grid of scenarios with its results.
+/// A grid of scenarios with its results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
     pub version: String,
-    /// Keys of scenarios whose values differ from point to point.
+    /// Scenario keys whose values differ between points.
     pub keys: Vec<String>,
-    /// Points in the order of the grid: the last key varies fastest, and seeds faster than that.
+    /// Points in grid order: the last key varies faster than the other keys, and the seed fastest of all.
     pub points: Vec<SweepPoint>,
 }
 
-/// Scenario of the grid, with its results.
+/// One scenario of the grid, with its results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SweepPoint {
-    /// Values of [`Sweep::keys`], in their order, as given.
+    /// Values of [`Sweep::keys`] as given, in the same order.
     pub values: Vec<String>,
-    /// Hash of the scenario and of the files that it names. Empty in sweeps of versions that had none.
+    /// Hash of the scenario and of the files that it names. Empty in sweeps of versions that had no such hash.
     #[serde(default)]
     pub scenario_hash: String,
     #[serde(flatten)]
     pub figures: Figures,
 }
 
-/// Figures of one simulation. They depend on the scenario and the build alone.
+/// Figures of one simulation. They depend only on the scenario and the build.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     pub fabric: String,
@@ -36,10 +36,10 @@ pub struct Figures {
     pub messages: u64,
     pub completed: u64,
     pub dropped_packets: u64,
-    /// Packets trimmed to their header. Missing in sweeps of versions that counted them as dropped.
+    /// Packets that were trimmed to their header. Missing in sweeps of versions that counted them as dropped.
     #[serde(default)]
     pub trimmed_packets: u64,
-    /// Completion time over that of the same message alone on the same fabric. `None` if no message counted.
+    /// Completion time divided by that of the same message alone on the same fabric; `None` if no message was counted.
     pub slowdown_mean: Option<f64>,
     pub slowdown_p50: Option<f64>,
     pub slowdown_p99: Option<f64>,
@@ -47,7 +47,7 @@ pub struct Figures {
     pub slowdown_max: Option<f64>,
     pub completion_mean_ns: Option<f64>,
     pub completion_p99_ns: Option<f64>,
-    /// Payload of all messages over the time from the first submission to the last completion.
+    /// Payload of all messages divided by the time from the first submission to the last completion.
     pub throughput_gbps: f64,
     /// Bytes that data packets found waiting ahead of them at switch ports.
     pub queue_mean_bytes: f64,

@@ -1,4 +1,4 @@
-//! Types of a column's values, and their Arrow representation.
+//! Value types of columns, and their Arrow representation.
 
 use std::sync::Arc;
 
@@ -6,26 +6,26 @@ use arrow_array::types::{ArrowPrimitiveType, Float64Type, UInt32Type, UInt64Type
 use arrow_array::{Array, ArrayRef, PrimitiveArray};
 use arrow_schema::{DataType, Field};
 
-/// Reason why a column cannot be read: as a whole, or at one of its rows.
+/// Reason why a column cannot be read: the type of the whole column, or one of its rows.
 #[derive(Debug, PartialEq)]
 pub enum Mismatch {
     Type,
     Row(usize, String),
 }
 
-/// Value of a column.
+/// A type that a column can have as its values.
 pub trait Cell: Copy {
-    /// Type of the column, in the words of an error message.
+    /// Type of the column, as named in error messages.
     const HOLDS: &'static str;
 
-    /// Returns the column's name and type.
+    /// Returns the Arrow field (name and type) of a column.
     fn field(name: &str) -> Field;
-    /// Returns the column's values as an Arrow array.
+    /// Converts values into an Arrow array.
     fn array(values: Vec<Self>) -> ArrayRef;
-    /// Reads the values of an Arrow array.
+    /// Converts an Arrow array into values.
     ///
     /// # Errors
-    /// If the array has another type or lacks a value.
+    /// If the array has another type, or a value is missing.
     fn values(array: &dyn Array) -> Result<Vec<Self>, Mismatch>;
 }
 
@@ -53,11 +53,11 @@ macro_rules! number_cell {
     };
 }
 number_cell!(u32, UInt32Type, "UInt32");
-// A column that was narrower in an earlier release is read too.
+// Columns that were 32 bits wide in an earlier release are accepted too.
 number_cell!(u64, UInt64Type, "UInt64", or UInt32Type);
 number_cell!(f64, Float64Type, "Float64");
 
-/// Optional value: null in the file if absent.
+/// An optional value, stored as null if absent.
 impl Cell for Option<u64> {
     const HOLDS: &'static str = "UInt64 or nothing";
 
@@ -83,7 +83,7 @@ pub(crate) fn no_nulls(array: &dyn Array) -> Result<(), Mismatch> {
     }
 }
 
-/// Declares an enum whose variants have a name in files, and its columns (a dictionary of text).
+/// Declares an enum whose variants have names in files, and its column type (a dictionary of text).
 macro_rules! kind {
     ($(#[$doc:meta])* pub enum Kind { $($(#[$variant_doc:meta])* $variant:ident = $name:literal,)* }) => {
         $(#[$doc])*

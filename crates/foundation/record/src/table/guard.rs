@@ -1,16 +1,16 @@
-//! Guard against panics of a library that reads files of others: caught before anything is printed of them.
+//! Catches panics of a library that reads foreign files, before the panic message is printed.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
 thread_local! {
-    /// True while this thread is in [`guarded`].
+    /// True while this thread executes [`guarded`].
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns the result of `read`, or `None` if it panicked. Panics of other threads, and of this one at other times, go
-/// to the hook installed before.
+/// Returns the result of `read`, or `None` if `read` panicked. Panics of other threads, and panics of this thread outside `guarded`, are
+/// passed to the previously installed hook.
 pub(crate) fn guarded<T>(read: impl FnOnce() -> T) -> Option<T> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

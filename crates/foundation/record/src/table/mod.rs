@@ -1,7 +1,8 @@
-//! Parquet tables of a fixed schema: rows in, a compressed file out, and back, checked.
+//! Parquet tables with a fixed schema: writes rows to a compressed file, and reads and checks them.
 //!
-//! A table is a `Row` struct made by [`table!`] with an implementation of [`TableKind`]; writing and reading are the same
-//! for all. Metadata is kept in the file, one `unrack.<field>` per field of the table's `Meta`, as JSON text.
+//! A table consists of a `Row` struct made by [`table!`] and an implementation of [`TableKind`]. The code for writing and reading is the
+//! same for all tables. The metadata are stored in the file as JSON text, with one entry `unrack.<field>` for each field of the table's
+//! `Meta`.
 
 mod cell;
 mod guard;
@@ -26,45 +27,45 @@ use serde::de::DeserializeOwned;
 
 use crate::RecordError;
 
-/// Kind of table.
+/// A kind of table.
 pub trait TableKind: Columnar {
-    /// Metadata of the whole file.
+    /// Metadata that apply to the whole file.
     type Meta: Serialize + DeserializeOwned;
-    /// Name of the table: `trace`, `completions`, ...
+    /// Name of the table, for example `trace` or `completions`.
     const NAME: &'static str;
 
-    /// Checks that `row` may follow `previous`; called for every row written and every row read.
+    /// Checks that `row` may follow `previous`. Called for every row that is written or read.
     ///
     /// # Errors
-    /// The rule that the row breaks.
+    /// The rule that the row violates.
     fn check(previous: Option<&Self>, row: &Self) -> Result<(), String> {
         let _ = (previous, row);
         Ok(())
     }
 }
 
-/// Rows that can be split into columns. Made by [`table!`].
+/// Rows that can be converted into columns. Implemented by [`table!`].
 pub trait Columnar: Copy + Sized {
-    /// Columns, one vector each.
+    /// The columns, one vector per column.
     type Columns: Default;
 
     /// Returns the names and types of the columns.
     fn fields() -> Vec<Field>;
     /// Appends a row to the columns.
     fn push(self, columns: &mut Self::Columns);
-    /// Takes the collected columns, which start again empty.
+    /// Returns the collected columns, and empties them.
     fn take(columns: &mut Self::Columns) -> Vec<ArrayRef>;
-    /// Appends the rows of a batch.
+    /// Appends the rows of a batch to `rows`.
     ///
     /// # Errors
     /// If a column is missing or has another type.
     fn read(batch: &Batch, rows: &mut Vec<Self>) -> Result<(), RecordError>;
 }
 
-/// Key of the metadata entry with the table's name.
+/// Key of the metadata entry that contains the table's name.
 pub(crate) const TABLE_KEY: &str = "unrack.table";
 
-/// Declares a row and its conversion into columns of the same names and types.
+/// Declares a row struct, and its conversion into columns with the same names and types.
 macro_rules! table {
     ($(#[$doc:meta])* pub struct Row { $($(#[$field_doc:meta])* pub $field:ident: $type:ty,)* }) => {
         $(#[$doc])*

@@ -1,4 +1,4 @@
-//! Reading of tables, with a check of schema, metadata and rows.
+//! Reads tables, and checks their schema, metadata and rows.
 
 use std::fs::File;
 use std::path::Path;
@@ -14,19 +14,19 @@ use crate::RecordError;
 use crate::storage::Stored;
 use unrack_input::clipped;
 
-/// Largest number of rows of a table: messages of a run are numbered in 32 bits.
+/// Largest number of rows of a table, because the messages of a run are numbered with 32 bits.
 const MOST_ROWS: u64 = u32::MAX as u64;
 
-/// Reads a whole table and checks its schema, its metadata and every row.
+/// Reads a whole table, and checks its schema, its metadata and every row.
 ///
-/// The Parquet library is known to panic on some damaged files; that panic ends here, as an error.
+/// The Parquet library is known to panic on some damaged files. Such a panic is caught and returned as an error.
 pub(crate) fn read<R: TableKind>(path: impl AsRef<Path>) -> Result<(R::Meta, Vec<R>), RecordError> {
     let path = path.as_ref();
     let file = unrack_input::open(path, u64::MAX)?;
     guarded(|| read_file(path, file)).unwrap_or_else(|| Err(gave_up(path)))
 }
 
-/// Returns the number of rows of a Parquet file, by its metadata.
+/// Returns the number of rows of a Parquet file, according to its metadata.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -36,7 +36,7 @@ pub fn rows_of(path: impl AsRef<Path>) -> Result<u64, RecordError> {
     guarded(|| stored(path, file).map(|stored| stored.rows())).unwrap_or_else(|| Err(gave_up(path)))
 }
 
-/// Reads a Parquet file whose columns are of the types that tables here have: numbers, truth values and text.
+/// Reads a Parquet file whose columns have the types that Unrack's tables use: numbers, truth values and text.
 ///
 /// # Errors
 /// If the file cannot be read, or a column has another type.
@@ -79,13 +79,13 @@ fn read_file<R: TableKind>(path: &Path, file: File) -> Result<(R::Meta, Vec<R>),
     let mut rows = Vec::new();
     let fields = R::fields();
     let schema = stored.schema(|name| fields.iter().any(|field| field.name() == name));
-    // A batch without rows but with all columns: a wrong schema is found before anything large is read.
+    // A batch without rows but with all columns, so that a wrong schema is found before many rows are read.
     let empty = RecordBatch::new_empty(schema.clone());
     R::read(&Batch { path, stored, batch: empty, first_row: 0 }, &mut rows)?;
     let meta = meta::<R>(path, stored.entries())?;
     for batch in stored.batches(&schema) {
         let batch = batch.map_err(|why| damaged(path, why))?;
-        // Reserved before it is read: a file of a few bytes can hold a repeated row many million times.
+        // Memory is reserved before the rows are read, because a file of a few bytes can contain a repeated row many million times.
         rows.try_reserve(batch.num_rows()).map_err(|why| damaged(path, why))?;
         read_batch(&Batch { path, stored, batch, first_row: rows.len() }, &mut rows)?;
     }
@@ -105,7 +105,7 @@ fn read_batch<R: TableKind>(batch: &Batch, rows: &mut Vec<R>) -> Result<(), Reco
     Ok(())
 }
 
-/// Refuses a file with the name of another table; a file without a name is judged by its columns.
+/// Rejects a file that contains the name of another table. A file without a name is judged by its columns.
 fn check_name<R: TableKind>(path: &Path, entries: &[KeyValue]) -> Result<(), RecordError> {
     let name = entries.iter().find(|entry| entry.key == TABLE_KEY).and_then(|entry| entry.value.clone());
     match name {
@@ -117,7 +117,7 @@ fn check_name<R: TableKind>(path: &Path, entries: &[KeyValue]) -> Result<(), Rec
     }
 }
 
-/// Refuses messages of an earlier version: their `ideal_ps` was the unloaded time, and would be read as the bound.
+/// Rejects message tables of an earlier version, whose `ideal_ps` was the unloaded time. It would otherwise be taken for the lower bound.
 fn check_version(path: &Path, stored: &Stored) -> Result<(), RecordError> {
     let schema = stored.schema(|_| true);
     let has = |column| schema.column_with_name(column).is_some();
@@ -127,7 +127,7 @@ fn check_version(path: &Path, stored: &Stored) -> Result<(), RecordError> {
     }
 }
 
-/// Returns the metadata, with the fields of `R::Meta` from the entries of their names.
+/// Returns the metadata. Each field of `R::Meta` comes from the entry with its name.
 fn meta<R: TableKind>(path: &Path, entries: &[KeyValue]) -> Result<R::Meta, RecordError> {
     let mut fields = serde_json::Map::new();
     for KeyValue { key, value } in entries.iter().filter(|entry| entry.key != TABLE_KEY) {
@@ -147,7 +147,7 @@ fn bad_meta<R: TableKind>(path: &Path, why: impl std::fmt::Display) -> RecordErr
     }
 }
 
-/// Batch of rows of a file, as columns.
+/// A batch of rows of a file, accessible by columns.
 pub struct Batch<'a> {
     path: &'a Path,
     stored: &'a Stored,

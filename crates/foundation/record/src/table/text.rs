@@ -1,4 +1,4 @@
-//! Columns with a few known words: written as a dictionary, read from any text.
+//! Columns that contain only a few known words. They are written as a dictionary, and read from any text column.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(crate) fn field(name: &str) -> Field {
     Field::new(name, words, false)
 }
 
-/// Returns a column of the words whose indices are `keys`.
+/// Returns a column of words, given as indices (`keys`) into `words`.
 pub(crate) fn array(words: &[&str], keys: impl Iterator<Item = i8>) -> ArrayRef {
     let words = Arc::new(StringArray::from(words.to_vec()));
     Arc::new(DictionaryArray::<Int8Type>::new(Int8Array::from_iter_values(keys), words))

@@ -1,4 +1,4 @@
-//! Writing of tables.
+//! Writes tables.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use super::{TABLE_KEY, TableKind};
 use crate::storage::StoredWriter;
 use crate::{AtomicFile, RecordError};
 
-/// Number of rows compressed together: large enough to compress well, small enough to fit in a cache.
+/// Number of rows that are compressed together: large enough to compress well, small enough to fit in a cache.
 const ROW_GROUP: usize = 128 * 1024;
 
-/// Rows as Arrow holds them: their schema, with the name of the table and its metadata, and batches of columns.
+/// Rows in Arrow's representation: the schema, with the table's name and metadata, and batches of columns.
 pub type Batches = (Arc<Schema>, Vec<RecordBatch>);
 
-/// Returns rows as batches of columns.
+/// Converts rows into batches of columns.
 pub fn to_batches<R: TableKind>(rows: impl Iterator<Item = R>, meta: &R::Meta) -> Batches {
     let entries = entries::<R>(meta).expect("metadata are numbers and text");
     let schema = Arc::new(
@@ -46,7 +46,7 @@ pub fn to_batches<R: TableKind>(rows: impl Iterator<Item = R>, meta: &R::Meta) -
     (schema, batches)
 }
 
-/// Table being written. The file appears on [`Writer::finish`] and not before.
+/// Table that is being written. The file appears only when [`Writer::finish`] is called.
 pub struct Writer<R: TableKind> {
     parquet: StoredWriter<AtomicFile>,
     schema: Arc<Schema>,
@@ -73,7 +73,7 @@ impl<R: TableKind> Writer<R> {
     /// Adds a row.
     ///
     /// # Errors
-    /// If this table cannot hold the row, which is then not added, or the file cannot be written.
+    /// If the row is not permitted in this table, or the file cannot be written. A row that is not permitted is not added.
     pub fn push(&mut self, row: R) -> Result<(), RecordError> {
         R::check(self.last.as_ref(), &row).map_err(|why| RecordError::BadRow {
             path: self.parquet.inner().path().into(),
@@ -85,7 +85,7 @@ impl<R: TableKind> Writer<R> {
         if self.waiting == ROW_GROUP { self.flush() } else { Ok(()) }
     }
 
-    /// Writes the remaining rows, and gives the file its name.
+    /// Writes the remaining rows and the metadata, and gives the file its final name.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -106,7 +106,7 @@ impl<R: TableKind> Writer<R> {
     }
 }
 
-/// Returns the metadata as key and text, this table's name first.
+/// Returns the metadata as pairs of key and text. The table's name is the first pair.
 fn entries<R: TableKind>(meta: &R::Meta) -> Result<Vec<(String, String)>, serde_json::Error> {
     let mut entries = vec![(TABLE_KEY.to_string(), R::NAME.to_string())];
     if let Value::Object(fields) = serde_json::to_value(meta)? {
@@ -115,7 +115,8 @@ fn entries<R: TableKind>(meta: &R::Meta) -> Result<Vec<(String, String)>, serde_
     Ok(entries)
 }
 
-/// Returns the properties of the file. Numbers vary too much for a dictionary; words always get one.
+/// Returns the properties of the Parquet file. Number columns get no dictionary, because their values vary too much; text columns always
+/// get one.
 pub(crate) fn properties(schema: &Schema) -> WriterProperties {
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))

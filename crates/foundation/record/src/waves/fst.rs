@@ -1,4 +1,4 @@
-//! Fast signal traces (GTKWave's `fstapi`). A file is built in memory, where it is compressed, and written at the end.
+//! Fast signal traces (GTKWave's `fstapi`). A file is built and compressed in memory, and written at the end.
 
 use super::{Declared, Signal, SignalId, TEXT, Waves, word};
 use crate::{AtomicFile, RecordError};
@@ -9,19 +9,19 @@ use fst_writer::{
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 
-/// Trace being written. Words are vectors of their ASCII codes, from the left, which viewers show as text on demand:
-/// the writer library has no strings.
+/// Trace that is being written. The writer library does not support strings, so words are stored as vectors of their ASCII codes, starting
+/// from the left. Viewers can display such vectors as text.
 pub struct Fst {
     file: AtomicFile,
     period_ps: u64,
     steps: u64,
     declared: Declared,
-    /// Signals that change in this step.
+    /// Signals that change in the current step.
     changes: Vec<SignalId>,
     body: Option<Body>,
 }
 
-/// Part of the file after the declarations, and the signals' numbers in it.
+/// Part of the file after the declarations, and the library's numbers of the signals.
 struct Body {
     writer: FstBodyWriter<Cursor<Vec<u8>>>,
     ids: Vec<FstSignalId>,
@@ -52,7 +52,7 @@ impl Fst {
             start_time: 0,
             timescale_exponent: PICOSECONDS,
             version: format!("unrack {}", env!("CARGO_PKG_VERSION")),
-            date: String::new(), // the same trace, the same file
+            date: String::new(), // so that equal traces give equal files
             file_type: FstFileType::Verilog,
         })?;
         let mut ids = Vec::new();
@@ -69,7 +69,7 @@ impl Fst {
         Ok(Body { writer: header.finish()?, ids })
     }
 
-    /// Begins a step and writes its changes.
+    /// Starts a step, and writes its changes.
     fn changed(&mut self) -> Result<(), FstWriteError> {
         let Body { writer, ids } = self.body.as_mut().expect("steps come after declarations");
         writer.time_change(self.steps * self.period_ps)?;

@@ -1,8 +1,8 @@
-//! Waveforms, written a step of one period at a time.
+//! Waveform files, which are written one step (of one period) at a time.
 //!
 //! | format | read by |
 //! |---|---|
-//! | [`Vcd`]: value change dump (IEEE 1364 §18), text | everything |
+//! | [`Vcd`]: value change dump (IEEE 1364 §18), text | all viewers |
 //! | [`Fst`]: fast signal trace, compressed | GTKWave, Surfer |
 
 mod fst;
@@ -29,10 +29,10 @@ pub const TEXT: usize = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SignalId(usize);
 
-/// File of waveforms being written: declarations, [`begin`](Waves::begin), then steps. It appears on
-/// [`finish`](Waves::finish) and not before.
+/// Waveform file that is being written: first the declarations, then [`begin`](Waves::begin), then the steps. The file appears only when
+/// [`finish`](Waves::finish) is called.
 pub trait Waves {
-    /// Declares a signal. Signals of one scope are declared one after the other.
+    /// Declares a signal. All signals of one scope must be declared consecutively.
     fn signal(&mut self, scope: &str, name: &str, signal: Signal) -> SignalId;
 
     /// Ends the declarations.
@@ -41,10 +41,10 @@ pub trait Waves {
     /// If the file cannot be written.
     fn begin(&mut self) -> Result<(), RecordError>;
 
-    /// Sets the value of a vector from this step on.
+    /// Sets the value of a vector, from the current step on.
     fn bits(&mut self, signal: SignalId, value: u64);
 
-    /// Sets the value of a word from this step on. Spaces, which would end a word, become underscores.
+    /// Sets the value of a word, from the current step on. Spaces would end a word, so they are replaced by underscores.
     fn text(&mut self, signal: SignalId, value: &str);
 
     /// Ends the current step.
@@ -53,7 +53,7 @@ pub trait Waves {
     /// If the file cannot be written.
     fn step(&mut self) -> Result<(), RecordError>;
 
-    /// Gives the file its name.
+    /// Completes the file and gives it its final name.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -65,7 +65,7 @@ pub trait Waves {
 struct Declared {
     /// Scope, name and type of each signal.
     signals: Vec<(String, String, Signal)>,
-    /// Current value of each signal, in the file's own form.
+    /// Current value of each signal, in the representation of the file format.
     values: Vec<Vec<u8>>,
 }
 
@@ -76,7 +76,7 @@ impl Declared {
         SignalId(self.signals.len() - 1)
     }
 
-    /// Sets a value. Returns whether it differs from the one before.
+    /// Sets a value. Returns whether it differs from the previous value.
     fn set(&mut self, id: SignalId, value: &[u8]) -> bool {
         let known = &mut self.values[id.0];
         let is_new = known != value;
@@ -87,7 +87,7 @@ impl Declared {
         is_new
     }
 
-    /// Returns the signals with their numbers, and whether each is the first and the last of its scope.
+    /// Returns the signals with their numbers, and for each whether it is the first and whether it is the last of its scope.
     fn in_scopes(&self) -> impl Iterator<Item = (SignalId, &(String, String, Signal), bool, bool)> {
         let is_of = |at: usize, scope: &str| self.signals.get(at).is_some_and(|other| other.0 == scope);
         self.signals.iter().enumerate().map(move |(at, signal)| {
@@ -97,7 +97,7 @@ impl Declared {
     }
 }
 
-/// Returns a word in the form that files hold.
+/// Returns a word in the form in which files contain it.
 fn word(value: &str) -> String {
     debug_assert!(value.len() <= TEXT, "{value} is longer than a word of a waveform");
     value.replace(' ', "_")

@@ -1,14 +1,14 @@
 //! Value change dumps (IEEE 1364 §18).
 //!
-//! Written without the crate `vcd`, because its writer lays the same declarations out differently: files of earlier versions and
-//! of this one must be equal byte by byte.
+//! This writer does not use the crate `vcd`, because that crate formats the same declarations differently: files of this version must equal
+//! those of earlier versions byte by byte.
 
 use super::{Declared, Signal, SignalId, Waves, word};
 use crate::{AtomicFile, RecordError};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// Dump being written.
+/// Dump that is being written.
 pub struct Vcd {
     file: BufWriter<AtomicFile>,
     period_ps: u64,
@@ -91,7 +91,7 @@ impl Waves for Vcd {
     }
 }
 
-/// Returns the identifier of a signal, as few printable characters as possible.
+/// Returns the identifier of a signal, with as few printable characters as possible.
 fn code(SignalId(mut number): SignalId) -> String {
     let mut code = String::new();
     loop {

@@ -1,4 +1,4 @@
-//! The process whose memory is borrowed: what can be found out about it before it is touched.
+//! The process whose memory is borrowed, and the checks that are possible before the process is touched.
 
 use crate::elf;
 use crate::footprint::Footprint;
@@ -10,32 +10,32 @@ use std::fs::File;
 use std::time::{Duration, Instant};
 use unrack_units::Bytes;
 
-/// A process found fit to lend its memory.
+/// A running process that was found fit to lend its memory.
 #[derive(Debug, Clone)]
 pub struct RunningProgram {
     pub(super) pid: u32,
-    /// With the number, this names it for ever.
+    /// Start time. Together with the process number it identifies the process uniquely, even if the number is reused.
     pub(super) started: u64,
     name: String,
     words: Vec<String>,
 }
 
 const LIBRARY: &str = "libunrack_preload";
-/// Names of unrack's threads that trace.
+/// Names of Unrack's threads that trace a program.
 const NAMES: [&str; 2] = ["unrack", "tracer"];
-/// Time for another unrack to leave a process.
+/// Longest time to wait for another instance of Unrack to leave a process.
 const LEAVING: Duration = Duration::from_secs(1);
 
 impl RunningProgram {
-    /// Finds a process, and checks all that can be checked without touching it.
+    /// Finds a process, and makes all checks that are possible without touching it.
     ///
     /// # Errors
-    /// [`PagingError::Usage`] if there is no such process, or it makes no sense to borrow from it;
-    /// [`PagingError::Lacking`] if its memory cannot be borrowed, or this machine cannot do that for any.
+    /// [`PagingError::Usage`] if there is no such process, or borrowing from it makes no sense; [`PagingError::Lacking`]
+    /// if the memory of this process cannot be borrowed, or this machine supports no borrowing.
     pub fn find(pid: u32) -> Result<RunningProgram, PagingError> {
         check_sense(pid)?;
         machine::check()?;
-        // Another unrack may be about to leave it.
+        // Another instance of Unrack may be about to leave the process.
         let deadline = Instant::now() + LEAVING;
         while is_paged(pid) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(20));
@@ -43,7 +43,7 @@ impl RunningProgram {
         RunningProgram::check(pid).map_err(PagingError::Lacking)
     }
 
-    /// Checks a process that is there. An error is the reason why its memory cannot be borrowed.
+    /// Checks a process that exists. The error is the reason why its memory cannot be borrowed.
     pub(super) fn check(pid: u32) -> Result<RunningProgram, String> {
         let name = proc::name(pid).unwrap_or_default();
         let says = |why: &str| Err(format!("process {pid} ({name}) {why}"));
@@ -82,10 +82,10 @@ impl RunningProgram {
         Ok(RunningProgram { pid, started, name, words: proc::words(pid) })
     }
 
-    /// Returns its memory now, or that of all processes that it has started, too.
+    /// Returns the memory that the process has now; with `with_children`, also that of all processes that it has started.
     ///
     /// # Errors
-    /// [`PagingError::Lacking`] if it is mostly shared.
+    /// [`PagingError::Lacking`] if the memory is mostly shared.
     pub fn footprint(&self, with_children: bool) -> Result<Footprint, PagingError> {
         let mut members = vec![self.pid];
         if with_children {
@@ -96,8 +96,8 @@ impl RunningProgram {
         Ok(footprint)
     }
 
-    /// Checks that all that is to be remote may be there twice: it stays in the process's memory, charged as before, and the
-    /// child of a fork gets copies of it, where natively it would share the pages.
+    /// Checks that all memory that becomes remote could exist twice: remote pages stay in the memory of the process and are charged to it
+    /// as before, and the child of a fork gets copies of them, whereas natively parent and child would share the pages.
     ///
     /// # Errors
     /// [`PagingError::Lacking`] if a fork would exhaust the memory.
@@ -110,7 +110,7 @@ impl RunningProgram {
 
     fn check_room(&self, footprint: u64, local: u64, headroom: &Headroom) -> Result<(), PagingError> {
         let away = footprint.saturating_sub(local);
-        // The program goes on growing.
+        // The program may keep growing.
         let needed = away + away / 16 + RESERVE;
         if headroom.bytes >= needed || away == 0 {
             return Ok(());
@@ -131,12 +131,12 @@ impl RunningProgram {
         )))
     }
 
-    /// Returns its command, as a person reads it.
+    /// Returns the command of the process in readable form.
     pub fn words(&self) -> &[String] {
         &self.words
     }
 
-    /// Returns its name and number.
+    /// Returns the name and the number of the process.
     pub fn title(&self) -> String {
         format!("{} ({})", self.name, self.pid)
     }
@@ -145,12 +145,12 @@ impl RunningProgram {
         proc::has_ended(self.pid) || proc::started(self.pid) != Some(self.started)
     }
 
-    /// Returns the error for a process that was not changed.
+    /// Converts a refusal into the error for a process that was left unchanged.
     pub(super) fn refused(&self, refusal: Refusal) -> PagingError {
         if self.has_ended() || proc::is_zombie(self.pid) {
             return PagingError::Failed(format!("{} has just ended", self.title()));
         }
-        // It may have changed since it was found: another unrack may have begun with it, for example.
+        // The process may have changed since it was found: for example, another instance of Unrack may have attached to it.
         if let (Refusal::Trace(Errno::PERM), Err(why)) = (refusal, RunningProgram::check(self.pid)) {
             return PagingError::Lacking(why);
         }
@@ -192,7 +192,7 @@ impl RunningProgram {
     }
 }
 
-/// Bytes that have to be left for a fork itself and for what the program needs meanwhile.
+/// Bytes that must stay free for a fork itself and for the needs of the program meanwhile.
 const RESERVE: u64 = 8 << 20;
 
 const PERMISSION: &str =
@@ -218,14 +218,14 @@ fn check_sense(pid: u32) -> Result<(), PagingError> {
     if proc::has_lost_its_first_thread(pid) {
         return Ok(());
     }
-    // Threads of the kernel have no memory of their own.
+    // Threads of the kernel have no address space.
     match proc::status_word(pid, "VmSize:") {
         None => usage("that is a part of the kernel, not a program"),
         Some(_) => Ok(()),
     }
 }
 
-/// Returns whether an unrack pages a process, begins to, or is about to leave it.
+/// Returns whether an instance of Unrack pages a process, starts to, or is about to leave it.
 fn is_paged(pid: u32) -> bool {
     let is_of_unrack = |tracer| NAMES.contains(&proc::name(tracer).unwrap_or_default().as_str());
     proc::tracer_of_any_thread(pid).is_some_and(is_of_unrack)

@@ -1,7 +1,7 @@
-//! A loan, from its start until all memory was given back.
+//! One loan of a process's memory, from its start until all memory was given back.
 //!
-//! One thread does everything: it traces the process's threads, which stop only for signals and when they are made, and
-//! looks at the run from time to time.
+//! One thread does everything: it traces the threads of the process, which stop only for signals and at their creation, and it inspects the
+//! processes of the run periodically.
 
 use super::{BorrowReport, BorrowSetup, LEFT_OUT, RunningProgram};
 use crate::control_file::ControlFile;
@@ -20,22 +20,22 @@ use std::time::{Duration, Instant};
 use unrack_pager::sys::now_ns;
 use unrack_record::Warning;
 
-/// Time between two looks at the run.
+/// Interval between two inspections of the run.
 const PACE: Duration = Duration::from_millis(100);
-/// Age at which a process that was forked has the agent put into it: most end or become another program before.
+/// Age at which a forked process gets the agent. Most forked processes end or execute another program before that age.
 const SETTLED: Duration = Duration::from_millis(200);
-/// Time that pagers have to give memory back, of which they move gigabytes in a second; below, for their threads to end
-/// after that.
+/// Time that pagers have to give all memory back; they move gigabytes per second. `LAST_PATIENCE` is the time that the threads of the
+/// pagers then have to end.
 const PATIENCE: Duration = Duration::from_secs(300);
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
 const CONTROL_NAME: &str = "control";
-/// Takes part of a process's memory away for a while, and gives it back. The process goes on in any case.
+/// Takes part of a process's memory away for a while, and gives it back. The process continues to run in any case.
 ///
 /// # Errors
-/// [`PagingError::Lacking`] if that cannot be done with this process, which is then as it was; [`PagingError::Failed`] if
-/// its pager failed.
+/// [`PagingError::Lacking`] if memory cannot be borrowed from this process, which is then unchanged; [`PagingError::Failed`]
+/// if the pager of the process failed.
 pub fn borrow(setup: &BorrowSetup) -> Result<BorrowReport, PagingError> {
-    // What a thread still traces is let go when it ends.
+    // The kernel detaches all threads that this thread still traces when it ends, so the loan runs in a separate thread.
     let traced = std::thread::scope(|scope| scope.spawn(|| borrow_here(setup)).join());
     traced.unwrap_or_else(|_| Err(PagingError::Failed("internal error. Please report this".into())))
 }
@@ -65,22 +65,22 @@ fn borrow_here(setup: &BorrowSetup) -> Result<BorrowReport, PagingError> {
     Ok(loan.report())
 }
 
-/// A loan that goes on.
+/// A loan in progress.
 struct Loan<'a> {
     setup: &'a BorrowSetup<'a>,
     control: &'a ControlFile,
     watch: &'a Watch,
     borrower: Borrower,
     begun: Instant,
-    /// Processes with the agent.
+    /// Processes that have the agent.
     hosts: HashMap<u32, Borrowed>,
     /// Threads that are traced.
     threads: HashSet<u32>,
-    /// Processes that are left alone: those that were there before, and those that cannot have the agent.
+    /// Processes that are left alone: those that existed before the loan, and those into which the agent cannot be put.
     strangers: HashSet<u32>,
-    /// Those of them that were there before, as a person knows them.
+    /// Names and numbers of the left-alone processes that existed before the loan.
     left_out: Vec<String>,
-    /// Processes that were forked, and when they were seen first.
+    /// Forked processes without the agent, and when each was first seen.
     young: HashMap<u32, Instant>,
     unseen: Unseen,
     taken_s: Option<f64>,
@@ -118,7 +118,7 @@ impl<'a> Loan<'a> {
         self.hosts.insert(process, borrowed);
     }
 
-    /// Notes the processes that keep their memory although the program has started them.
+    /// Notes the processes that the program had started before the loan and that keep their memory.
     fn note_left_out(&mut self) {
         let mut pids: Vec<u32> =
             self.strangers.iter().copied().filter(|pid| !proc::has_ended(*pid)).collect();
@@ -127,7 +127,7 @@ impl<'a> Loan<'a> {
         self.left_out = pids.into_iter().map(title).collect();
     }
 
-    /// Returns the warning that names them.
+    /// Returns the warning that names the processes that keep their memory.
     fn left_out(&self) -> Option<Warning> {
         const SHOWN: usize = 8;
         let more = match self.left_out.len().saturating_sub(SHOWN) {
@@ -146,7 +146,7 @@ impl<'a> Loan<'a> {
         (!self.left_out.is_empty()).then(|| Warning::new(LEFT_OUT, text))
     }
 
-    /// Checks that there is memory for copies of all that is away, in case of a fork.
+    /// Checks that a fork could copy all remote pages without exhausting the memory.
     fn check_headroom(&self) -> Result<(), PagingError> {
         let remote: u64 = self.control.live_slots().map(|slot| slot.remote_pages.load(Relaxed)).sum();
         let Some(headroom) = Headroom::of_process(self.setup.program.pid) else { return Ok(()) };
@@ -163,7 +163,7 @@ impl<'a> Loan<'a> {
         )))
     }
 
-    /// Serves the process until it ends or all is to be given back.
+    /// Serves the process until it ends or all memory is to be given back.
     fn until_the_end(&mut self, control: &std::path::Path) -> Result<(), PagingError> {
         let mut next_look = Instant::now();
         loop {
@@ -185,7 +185,7 @@ impl<'a> Loan<'a> {
         }
     }
 
-    /// Handles all stops and ends that have come.
+    /// Handles all pending stops and exits of traced threads.
     fn serve(&mut self) {
         while let Ok(Some(found)) = raw::look(true, false) {
             match found.stop {
@@ -198,13 +198,13 @@ impl<'a> Loan<'a> {
     fn stopped(&mut self, thread: u32) {
         let Some(status) = raw::take_stop(thread) else { return };
         let next = match Stop::of(thread, status) {
-            // In a stop of any other kind, a new thread has been met already.
+            // If a new thread stops for any other reason, its creation stop was handled before.
             stop @ Stop::Pause if self.threads.insert(thread) => self.was_made(thread, stop),
             Stop::Exec { .. } => self.became_another(thread),
             Stop::Signal(signal) if pass_over(thread, signal) => Next::Run(0),
             stop => stop.onward(),
         };
-        // A thread that was killed meanwhile is found by the next look.
+        // If a thread was killed meanwhile, the next `wait` call finds its exit.
         let _ = match next {
             Next::Run(signal) => raw::run(thread, signal),
             Next::Listen => raw::listen(thread),
@@ -219,7 +219,7 @@ impl<'a> Loan<'a> {
                 host.pin(thread);
                 stop.onward()
             }
-            // A process that was not made by a fork.
+            // The thread belongs to a process that was not created by a fork.
             None => {
                 self.threads.remove(&thread);
                 Next::Leave
@@ -227,7 +227,7 @@ impl<'a> Loan<'a> {
         }
     }
 
-    /// Lets a process go that runs another program now; it has lost the agent, and may get it again.
+    /// Detaches from a process that has executed another program. The process has lost the agent, and may get it again later.
     fn became_another(&mut self, process: u32) -> Next {
         self.hosts.remove(&process);
         self.threads.remove(&process);
@@ -253,7 +253,7 @@ impl<'a> Loan<'a> {
         }
     }
 
-    /// Looks at the processes: who has come, who has gone, and how much is local.
+    /// Inspects the processes: finds new and ended ones, and shares out the local memory.
     fn look(&mut self, control: &std::path::Path) {
         self.free_slots(proc::has_ended);
         self.hosts.retain(|pid, _| !proc::has_ended(*pid));
@@ -274,7 +274,7 @@ impl<'a> Loan<'a> {
         local::share_out(self.control, &members);
     }
 
-    /// Puts the agent into another process of the program, if that can be.
+    /// Puts the agent into another process of the program, if possible.
     fn follow(&mut self, pid: u32, control: &std::path::Path) {
         let is_fit = RunningProgram::check(pid).is_ok();
         match is_fit.then(|| self.borrower.put_into(pid, control)) {
@@ -283,7 +283,8 @@ impl<'a> Loan<'a> {
         }
     }
 
-    /// Notes when so little is local as was asked for: what was before that is no peak.
+    /// Notes the time at which local memory has shrunk to the limit, and restarts the peak there, because earlier values are not a peak of
+    /// the loan.
     fn note_taken(&mut self) {
         let limit = self.setup.local.get() / proc::PAGE;
         let sum = |field: fn(&unrack_pager::control::ProcessSlot) -> u64| -> u64 {
@@ -297,7 +298,7 @@ impl<'a> Loan<'a> {
         }
     }
 
-    /// Has all memory given back, and takes the agent out.
+    /// Makes the pagers give all memory back, and removes the agent from the processes.
     fn give_back(&mut self) -> Result<(), PagingError> {
         self.wall_s = self.begun.elapsed().as_secs_f64();
         self.control.settings.recall.store(1, Relaxed);
@@ -315,7 +316,7 @@ impl<'a> Loan<'a> {
             while host.is_running() && Instant::now() < deadline {
                 self.serve_for_a_moment();
             }
-            // Some memory with code that nobody runs is all that stays if this is not possible.
+            // If the agent cannot be removed, the process only keeps some memory with code that no thread runs.
             if !host.is_running() {
                 let _ = host.take_out();
             }
@@ -323,7 +324,7 @@ impl<'a> Loan<'a> {
         Ok(())
     }
 
-    /// Returns whether a pager has not given all back yet.
+    /// Returns whether any pager has not yet given all its memory back.
     fn is_any_out(&self) -> bool {
         self.free_slots(proc::has_ended);
         self.control.live_slots().next().is_some()

@@ -1,12 +1,12 @@
-//! Memory borrowed from a process that is there already: part of it becomes remote, and comes back in the end.
+//! Borrows memory of a process that runs already: part of its memory becomes remote, and comes back at the end.
 //!
-//! The first requirement is that the process goes on unharmed, however this ends. So nothing of it depends on `unrack`: the
-//! agent's pager gives all memory back when `unrack` is gone, and no call of the program needs an answer from outside.
+//! The first requirement is that the process survives unharmed, however the loan ends. Therefore the process does not depend on `unrack`:
+//! the agent's pager gives all memory back if `unrack` is gone, and no system call of the program needs an answer from outside.
 //!
 //! | module | idea |
 //! |---|---|
 //! | `terms` | parameters and result of a loan |
-//! | `host` | the process, and which ones are refused |
+//! | `host` | the process whose memory is borrowed, and the reasons to refuse one |
 //! | `loan` | a loan from its start to its end |
 //! | `absent` | `host` and `loan` for machines on which there is no agent |
 

@@ -1,4 +1,4 @@
-//! Parameters and result of a loan.
+//! Parameters and result of borrowing a process's memory.
 
 use super::RunningProgram;
 use crate::calibrate::Calibration;
@@ -10,38 +10,38 @@ use std::time::Duration;
 use unrack_record::Warning;
 use unrack_units::Bytes;
 
-/// Key of the warning that processes keep their memory which the program had started before.
+/// Key of the warning that processes which the program had started before the loan keep their memory.
 pub const LEFT_OUT: &str = "left-out";
 
-/// Parameters of a loan.
+/// Parameters of borrowing a process's memory.
 pub struct BorrowSetup<'a> {
     pub program: &'a RunningProgram,
-    /// Processes that it has started before are taken, too.
+    /// Whether to take memory also from the processes that the program has started before.
     pub with_children: bool,
-    /// Local memory of the process and of those that it forks, together.
+    /// Local memory of the process and of the processes that it forks, in total.
     pub local: Bytes,
-    /// Memory that it has now.
+    /// Memory that the process has now.
     pub footprint: Bytes,
     pub delay: &'a Delay,
     pub calibration: Calibration,
-    /// Seed of the draws, if the delay is drawn.
+    /// Seed of the random draws, if the delay is drawn.
     pub seed: u64,
-    /// Time after which all is given back; `None`: when a signal asks for it.
+    /// Time after which all memory is given back; `None` if it is given back only on a signal.
     pub time: Option<Duration>,
 }
 
-/// Result of a loan.
+/// Result of borrowing a process's memory.
 #[derive(Debug, Clone)]
 pub struct BorrowReport {
-    /// End of the program, if it came and can be known.
+    /// How the program ended, if it ended and the status is known.
     pub status: Option<ProgramEnd>,
-    /// The program ended before its memory was given back.
+    /// Whether the program ended before its memory was given back.
     pub has_ended: bool,
     pub wall_s: f64,
-    /// Time until so little was local as was asked for; `None`: it never was.
+    /// Time until local memory had shrunk to the requested size; `None` if it never did.
     pub taken_s: Option<f64>,
     pub tally: Tally,
     pub local: LocalMemory,
-    /// Facts that readers should know before trusting the figures.
+    /// Warnings that readers should see before they trust the figures.
     pub warnings: Vec<Warning>,
 }

@@ -1,15 +1,13 @@
-//! Uncertainty of a line, found by resampling its runs (bootstrap).
+//! Uncertainty of a fitted line, estimated by resampling its runs (bootstrap).
 //!
-//! Runs are few: at most delays there is only one, so a single delay has nothing to draw from. Draws are made
-//! from the residuals of all runs together, each relative to the line's value at its delay (a run that takes
-//! twice as long scatters twice as much), and added to the line at every delay. Native runs are drawn among
-//! themselves.
+//! There are few runs, and at most delays only one, so runs cannot be resampled per delay. Instead, residuals are drawn from those of all
+//! runs together and added to the line at every delay. Each residual is relative to the line's value at its delay, because a run that takes
+//! twice as long scatters twice as much. Native runs are resampled separately.
 //!
-//! So few residuals underestimate the errors that they stand for. They are widened by `sqrt(n / (n - 2))`, as two
-//! parameters were fitted to them (B. Efron, R. J. Tibshirani, "An Introduction to the Bootstrap", 1993, 9.6),
-//! and by the ratio of Student's quantile to the normal one, as their own scatter is only estimated. The tests
-//! require the intervals to cover the truth in about 95 of 100 studies of 5 to 15 runs, with normal and with
-//! heavy-tailed noise.
+//! Few residuals underestimate the real errors. Therefore they are widened by `sqrt(n / (n - 2))`, because two parameters were fitted to
+//! them (B. Efron, R. J. Tibshirani, "An Introduction to the Bootstrap", 1993, 9.6), and by the ratio of Student's quantile to the normal
+//! one, because their scatter itself is only estimated. The tests require the intervals to cover the truth in about 95 of 100 studies of 5
+//! to 15 runs, with normal and with heavy-tailed noise.
 
 use super::median;
 use super::theil_sen::Pairs;
@@ -20,18 +18,19 @@ use rand_pcg::Pcg64Mcg;
 const DRAWS: usize = 1000;
 /// Quantile of the normal distribution for probability 0.975.
 const NORMAL_975: f64 = 1.959_964;
-/// Least drawn native time, as a fraction of its median: a ratio to almost nothing says nothing.
+/// Smallest native time that a draw may have, as a fraction of the median. Without it, a draw could divide by almost zero, and the ratio
+/// would be meaningless.
 const SHORTEST_NATIVE: f64 = 0.1;
 
-/// Slope of the line in each draw.
+/// Slopes of the resampled lines, one per draw.
 pub(super) struct Resampled {
     pub waits: Vec<f64>,
-    /// Slope divided by the native run time of that draw, in seconds.
+    /// Slope divided by the native run time of the same draw, in seconds.
     pub waits_per_s: Vec<f64>,
 }
 
 impl Resampled {
-    /// Draws lines from the residuals.
+    /// Draws lines by resampling the residuals.
     pub(super) fn draw(
         pairs: &Pairs,
         runs: &[f64],
@@ -48,7 +47,7 @@ impl Resampled {
         for _ in 0..DRAWS {
             let drawn = |line: &f64| line + line.abs() * pick(&mut generator, &residuals);
             let noisy: Vec<f64> = fitted.iter().map(drawn).collect();
-            // Slopes are linear in the residuals, so the draws can be widened afterwards.
+            // Slopes are linear in the residuals, so widening a slope afterwards equals widening the residuals.
             let waits_now = slope + wider * (pairs.slope(&noisy) - slope);
             let again = || pick(&mut generator, native_s);
             let native_now =
@@ -65,7 +64,7 @@ fn pick(generator: &mut Pcg64Mcg, values: &[f64]) -> f64 {
     values[generator.random_range(0..values.len())]
 }
 
-/// Returns the residuals divided by the line's value, relative to their median.
+/// Returns the residuals relative to the line's value, shifted so that their median is zero.
 fn relative_residuals(runs: &[f64], fitted: &[f64]) -> Vec<f64> {
     let relative = |(run, line): (&f64, &f64)| (run - line) / line.abs().max(f64::MIN_POSITIVE);
     let residuals: Vec<f64> = runs.iter().zip(fitted).map(relative).collect();
@@ -73,8 +72,8 @@ fn relative_residuals(runs: &[f64], fitted: &[f64]) -> Vec<f64> {
     residuals.into_iter().map(|residual| residual - middle).collect()
 }
 
-/// Returns the factor by which the scatter of `n` residuals is widened, after `parameters` were fitted to them. A
-/// single run has no scatter to widen.
+/// Returns the factor that widens the scatter of `n` residuals to which `parameters` were fitted. Returns 1 if there are too few residuals
+/// to have a scatter.
 fn widened(n: usize, parameters: usize) -> f64 {
     if n <= parameters {
         return 1.0;
@@ -102,7 +101,7 @@ fn t_quantile_975(freedom: usize) -> f64 {
 fn t_within(t: f64, freedom: usize) -> f64 {
     let angle = (t / (freedom as f64).sqrt()).atan();
     let (sin, cos) = angle.sin_cos();
-    // In both series, each term is the one before, times cos^2 k/(k+1), for every second k.
+    // In both series, each term is the previous term times cos^2 k/(k+1), for every second k.
     let is_odd = freedom % 2 == 1;
     let (mut term, mut sum) = if is_odd { (cos, cos) } else { (1.0, 1.0) };
     let mut k = if is_odd { 2 } else { 1 };

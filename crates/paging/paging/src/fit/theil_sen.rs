@@ -1,15 +1,15 @@
-//! Median of the slopes between pairs of points.
+//! Median of the slopes between pairs of points (the Theil-Sen estimator).
 
 use super::median;
 
-/// Pairs of points at different `x`, prepared for many sets of `y`.
+/// All pairs of points with different `x`, prepared once so that many sets of `y` can be evaluated.
 pub(super) struct Pairs {
     /// Indexes of the two points, and the difference of their `x`.
     pairs: Vec<(usize, usize, f64)>,
 }
 
 impl Pairs {
-    /// Makes the pairs; `None` if all `x` are the same.
+    /// Makes the pairs. Returns `None` if all `x` are equal.
     pub(super) fn new(x: &[f64]) -> Option<Pairs> {
         let after = |a: usize| (a + 1..x.len()).map(move |b| (a, b));
         let all = (0..x.len()).flat_map(after).map(|(a, b)| (a, b, x[b] - x[a]));
@@ -24,7 +24,7 @@ impl Pairs {
     }
 }
 
-/// Returns where the line of this slope meets `x = 0`, so that half of the points lie above it.
+/// Returns the intercept of a line with this slope, chosen so that half of the points lie above the line.
 pub(super) fn intercept(x: &[f64], y: &[f64], slope: f64) -> f64 {
     median(&mut x.iter().zip(y).map(|(x, y)| y - slope * x).collect::<Vec<_>>())
 }

@@ -1,4 +1,4 @@
-//! Stand-in for machines on which there is no agent.
+//! Stand-in for machines on which the agent does not exist.
 
 use crate::PagingError;
 use crate::trace::{Next, Stop, StopHandler};
@@ -8,16 +8,16 @@ fn lacking<T>() -> Result<T, PagingError> {
     Err(PagingError::Lacking("programs into which nothing can be preloaded need x86-64".into()))
 }
 
-/// Handler of stops of which there is none.
+/// Handler of stops. On this machine no value of this type can exist.
 pub(crate) enum Injector {}
 
 impl Injector {
-    /// Returns an error.
+    /// Always returns an error, because the agent needs x86-64.
     pub(crate) fn new(_: &Path) -> Result<Injector, PagingError> {
         lacking()
     }
 
-    /// Returns an error.
+    /// Always returns an error, because the agent needs x86-64.
     pub(crate) fn attach(_: &Path, _: u32) -> Result<(), PagingError> {
         lacking()
     }
@@ -29,11 +29,11 @@ impl StopHandler for Injector {
     }
 }
 
-/// Door of which there is none.
+/// Socket at which processes ask to be traced. On this machine no value of this type can exist.
 pub(crate) enum Reception {}
 
 impl Reception {
-    /// Returns an error.
+    /// Always returns an error, because the agent needs x86-64.
     pub(crate) fn open(_: &Path) -> Result<Reception, PagingError> {
         lacking()
     }

@@ -1,9 +1,8 @@
-//! The agent in a program that runs already: all its threads are stopped wherever they are, and go on as if nothing had
-//! happened.
+//! Puts the agent into a program that runs already. All threads of the program are stopped wherever they are, and afterwards continue as if
+//! they had not been stopped.
 //!
-//! A thread that waits in the kernel is interrupted as by a signal that is ignored: the kernel makes its system call again,
-//! with the time that was left. For that it must go on from a stop of the same kind, with the registers that it had: see
-//! [`Saved::return_to_wait`].
+//! A thread that waits in the kernel is interrupted as if by an ignored signal: the kernel restarts its system call with the remaining
+//! time. For that, the thread must continue from a stop of the same kind with the registers that it had: see [`Saved::return_to_wait`].
 
 use super::family::Family;
 use super::place::{Entry, Place};
@@ -15,14 +14,14 @@ use rustix::io::Errno;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Time for all threads to stop. One that waits for its `vfork` child does not, and then the program is left alone.
+/// Longest time for all threads to stop. A thread that waits for its `vfork` child does not stop in time; then the program is left alone.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 const PACE: Duration = Duration::from_micros(200);
 
-/// Puts the agent into a process. If that fails, the process goes on without.
+/// Puts the agent into a process. If that fails, the process continues without the agent.
 pub(super) fn attach(injector: &mut Injector, process: u32) {
     let mut threads = Vec::new();
-    // A failure has no other remedy than to leave the program alone.
+    // If this fails, the only remedy is to leave the program alone.
     let _ = stop_all(&mut injector.family, process, FOLLOW, &mut threads)
         .and_then(|()| put_in(injector, &threads));
     for thread in threads.iter().filter(|thread| thread.is_stopped) {
@@ -36,7 +35,7 @@ pub(super) struct Seized {
     pub is_stopped: bool,
 }
 
-/// Seizes and stops all threads, also those that are made meanwhile.
+/// Seizes and stops all threads of a process, including threads that are created meanwhile.
 pub(super) fn stop_all(
     family: &mut Family,
     process: u32,
@@ -50,7 +49,7 @@ pub(super) fn stop_all(
         while let Some(at) = threads.iter().position(|thread| !thread.is_stopped) {
             match wait_for(family, threads[at].id, deadline) {
                 Ok(()) => threads[at].is_stopped = true,
-                // It has ended.
+                // The thread has ended.
                 Err(Errno::SRCH) => drop(threads.remove(at)),
                 Err(why) => return Err(why),
             }
@@ -73,7 +72,7 @@ fn seize_new(
             continue;
         }
         match raw::seize(id, options) {
-            // It was made by one that is seized, and stops at its birth.
+            // Its creator is a thread that was seized before, so the new thread is traced and stops at its creation.
             Err(Errno::PERM) if proc::tracer(id) == Some(own) => {}
             Err(Errno::SRCH) => continue,
             seized => seized.and_then(|()| raw::interrupt(id))?,
@@ -84,12 +83,12 @@ fn seize_new(
     Ok(())
 }
 
-/// Waits until a thread has stopped for us.
+/// Waits until a thread has stopped because of `PTRACE_INTERRUPT`.
 pub(super) fn wait_for(family: &mut Family, thread: u32, deadline: Instant) -> Result<(), Errno> {
     loop {
         match Stop::now(thread)? {
             Some(Stop::Pause) => return Ok(()),
-            // It runs another program, or was stopped by a user: this is not the time.
+            // The process executes another program or was stopped by a user, so the agent cannot be put in now.
             Some(Stop::Exec { .. }) => return raw::run(thread, 0).and(Err(Errno::AGAIN)),
             Some(Stop::Group(_)) => return raw::listen(thread).and(Err(Errno::AGAIN)),
             Some(Stop::Birth { child }) => {
@@ -97,7 +96,7 @@ pub(super) fn wait_for(family: &mut Family, thread: u32, deadline: Instant) -> R
                 raw::run(thread, 0)?;
             }
             Some(Stop::Signal(signal)) if pass_over(thread, signal) => raw::run(thread, 0)?,
-            // Its stop for us comes later.
+            // The stop that this tracer requested comes later.
             Some(stop) => match stop.onward() {
                 Next::Run(signal) => raw::run(thread, signal)?,
                 _ => raw::run(thread, 0)?,
@@ -108,13 +107,13 @@ pub(super) fn wait_for(family: &mut Family, thread: u32, deadline: Instant) -> R
     }
 }
 
-/// Stops one traced thread of a process, the first that can be stopped soon and makes any call. Returns it.
+/// Stops one traced thread of a process and returns it: the first that stops in time and can be made to make system calls.
 ///
 /// # Errors
-/// `ETIMEDOUT` if none can, `ESRCH` if there is none.
+/// `ETIMEDOUT` if no thread can be stopped in time, `ESRCH` if the process has no thread.
 pub(super) fn stop_any(process: u32) -> Result<u32, Errno> {
     let mut result = Err(Errno::SRCH);
-    // A filter, which a thread may have got meanwhile, might end it for a call of ours.
+    // Threads with a filter are left out. A thread may have got one meanwhile, and the filter might end the thread for an injected call.
     for thread in proc::threads(process).into_iter().filter(|thread| !proc::is_filtered(*thread)) {
         let deadline = Instant::now() + PATIENCE / 4;
         result = raw::interrupt(thread)
@@ -152,24 +151,26 @@ fn put_in(injector: &mut Injector, threads: &[Seized]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Returns whether a thread has more filters of system calls than this process, whose filters are a container's and let us
-/// work, and than that of the agent, if it has that. Another filter might end it for a call of ours.
+/// Returns whether a thread has system call filters of its own. Filters that this process has too do not count, because they belong to a
+/// container and permit the agent's calls; the agent's filter does not count if the thread has it. Any further filter might end the thread
+/// for an injected call.
 pub(super) fn has_own_filter(thread: u32, has_agents: bool) -> bool {
     let ours = proc::filters(std::process::id()).unwrap_or(0) + u64::from(has_agents);
     proc::is_filtered(thread) && proc::filters(thread).is_none_or(|filters| filters > ours)
 }
 
-/// Returns a thread that can make calls for us.
+/// Returns a thread that can be made to make system calls now.
 ///
 /// # Errors
-/// `EAGAIN` if none can right now, `ESRCH` if there is none.
+/// `EAGAIN` if no thread can right now, `ESRCH` if there is no thread.
 pub(super) fn able(threads: &[Seized]) -> Result<&Seized, Errno> {
     let why = if threads.is_empty() { Errno::SRCH } else { Errno::AGAIN };
     threads.iter().find(|thread| !is_in_sequence(thread.id)).ok_or(why)
 }
 
-/// Pins the word that the kernel clears when a thread ends, which only the thread itself can ask for. One that cannot is in
-/// a sequence of the GNU C library, which has the word in its control block.
+/// Pins the page of the word that the kernel clears when a thread ends. Only the thread itself can ask the kernel for the word's address. A
+/// thread inside a restartable sequence cannot be made to ask, but such a thread uses the GNU C library, which keeps the word in its
+/// control block.
 pub(super) fn pin_cleared_word(thread: u32, place: &Place) -> Result<(), Errno> {
     if is_in_sequence(thread) {
         return Ok(());
@@ -178,7 +179,7 @@ pub(super) fn pin_cleared_word(thread: u32, place: &Place) -> Result<(), Errno> 
     let ask = [libc::PR_GET_TID_ADDRESS as usize, place.scratch(), 0, 0, 0, 0];
     let asked = system_call(thread, &saved, place.instruction(), libc::SYS_prctl, ask);
     saved.return_to_wait(thread)?;
-    // A kernel without checkpoints does not tell.
+    // A kernel without checkpoint support does not return the address.
     if asked.is_err() {
         return Ok(());
     }

@@ -1,10 +1,10 @@
-//! The agent in a process whose memory is borrowed, and out of it again.
+//! Puts the agent into a process whose memory is borrowed, and takes it out again.
 //!
-//! Differences to a program that unrack started (`attach`): there is no filter of system calls, which could not be removed,
-//! and which would let calls fail once nobody traces. So functions of the agent are called from system call to system call,
-//! forks come to the pager from the kernel, and only new threads have to be stopped, to pin what the kernel writes to.
-//! The tracer may vanish at any time but while it puts the agent in or takes it out: a thread is then somewhere else than it
-//! should be, for milliseconds.
+//! The main difference to a program that Unrack started (`attach`): the process gets no system call filter, because a filter could not be
+//! removed, and its calls would fail once no tracer is attached. Without a filter, the tracer follows functions of the agent by stopping at
+//! each system call, the kernel reports forks to the pager, and only new threads need to be stopped, to pin the pages to which the kernel
+//! writes. The tracer may vanish at any time except while it puts the agent in or takes it out: for those milliseconds a thread executes
+//! other code than its own.
 
 use super::attach::{self, Seized};
 use super::family::Family;
@@ -26,47 +26,47 @@ use unrack_pager::blocking::FEATURES_TO_BORROW;
 use unrack_pager::handed::FILES;
 use unrack_pager::sys::{self, Uffd};
 
-/// Options for the threads of such a process: new ones are traced, too, and it tells when it becomes another program.
+/// Ptrace options for the threads of such a process: new threads are traced too, and `execve` is reported.
 const FOLLOW_THREADS: i32 =
     libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACESYSGOOD;
 
-/// Reason why something cannot be done with a process.
+/// Reason why memory cannot be borrowed from a process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Refusal {
-    /// This thread of it has a filter of system calls.
+    /// This thread of the process has a system call filter.
     Filtered(u32),
-    /// It may not be traced.
+    /// The process may not be traced.
     Trace(Errno),
-    /// Not all of its threads can be stopped now.
+    /// Not all threads of the process can be stopped now.
     Stop(Errno),
-    /// It cannot open what a pager needs.
+    /// The process cannot open the files that a pager needs.
     Open(Errno),
-    /// It may have no userfaultfd; below, not one that tells of forks.
+    /// The process may have no userfaultfd. `Forks` means that it may have one, but not one that reports forks.
     Userfaultfd(Errno),
     Forks,
-    /// It has no room for the pager's memory or threads.
+    /// The process has no room for the pager's memory or threads.
     Start(Errno),
 }
 
-/// A process with the agent.
+/// A process that contains the agent.
 pub(crate) struct Borrowed {
     process: u32,
     place: Place,
 }
 
-/// Reads the agent once, for all processes.
+/// The image of the agent, read once for all processes.
 pub(crate) struct Borrower(Image);
 
 impl Borrower {
-    /// Reads the agent.
+    /// Reads the image of the agent.
     pub(crate) fn new() -> Borrower {
         Borrower(Image::new())
     }
 
-    /// Puts the agent into a process, whose threads the calling thread traces from now on. Returns these, too.
+    /// Puts the agent into a process, and traces all its threads from the calling thread. Also returns those threads.
     ///
     /// # Errors
-    /// Why it cannot; the process goes on as before.
+    /// The reason why the agent cannot be put in; the process then continues as before.
     pub(crate) fn put_into(&self, process: u32, control: &Path) -> Result<(Borrowed, Vec<u32>), Refusal> {
         let mut threads = Vec::new();
         let stopped = attach::stop_all(&mut Family::default(), process, FOLLOW_THREADS, &mut threads);
@@ -83,7 +83,7 @@ impl Borrower {
             Errno::NOENT | Errno::SRCH => Refusal::Trace(Errno::SRCH),
             why => Refusal::Open(why),
         })?;
-        // All stand still: none can add one after this.
+        // All threads are stopped, so none can get a filter after this check.
         if let Some(thread) = threads.iter().find(|thread| proc::is_filtered(thread.id)) {
             return Err(Refusal::Filtered(thread.id));
         }
@@ -96,7 +96,7 @@ impl Borrower {
         saved.return_to_wait(first.id).map_err(Refusal::Stop)?;
         let place = placed?;
         for thread in threads {
-            // One that was killed needs nothing.
+            // Errors are ignored, because a thread that was killed meanwhile needs no pins.
             let _ = pin_control_block(thread.id, &place);
             let _ = attach::pin_cleared_word(thread.id, &place);
         }
@@ -107,7 +107,7 @@ impl Borrower {
         let place = Place::put(&self.0, thread, saved).map_err(Refusal::Start)?;
         let call = |number, arguments| system_call(thread, saved, place.instruction(), number, arguments);
         let (base, len) = place.mapping();
-        // Children get no agent by a fork.
+        // The agent's mapping is not inherited by a fork, so children do not have the agent.
         let hidden = call(libc::SYS_madvise, [base, len, libc::MADV_DONTFORK as usize, 0, 0, 0]);
         let started = hidden.map_err(Refusal::Start).and_then(|_| {
             let kind = (libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC) as usize;
@@ -137,11 +137,12 @@ fn refused_stop(why: Errno) -> Refusal {
     }
 }
 
-/// Opens what the process's pager needs, in the order of [`unrack_pager::handed`].
+/// Opens the files that the process's pager needs, in the order of [`unrack_pager::handed`].
 fn open_files(process: u32, control: &Path) -> Result<Vec<OwnedFd>, Errno> {
     use rustix::fs::{Mode, OFlags, open};
     let (all, read) = (OFlags::RDWR | OFlags::CLOEXEC, OFlags::RDONLY | OFlags::CLOEXEC);
-    // A lock is shared with whoever has the same open file: the pager needs another, to see whether ours is gone.
+    // A lock belongs to an open file description. The pager needs another description than this process, otherwise it could not see that
+    // this process's lock is gone.
     let own = open(control, all, Mode::empty())?;
     let mut files = vec![own];
     for name in ["maps", "statm", "pagemap"] {
@@ -152,7 +153,7 @@ fn open_files(process: u32, control: &Path) -> Result<Vec<OwnedFd>, Errno> {
     Ok(files)
 }
 
-/// Hands the files to the process, has a userfaultfd made there, asks for its features, and starts the pager.
+/// Sends the files to the process, makes it create a userfaultfd, enables the features of that, and starts the pager.
 fn hand_over(
     process: u32,
     thread: u32,
@@ -186,19 +187,19 @@ fn send_files(socket: BorrowedFd, files: &[OwnedFd]) -> Result<(), Errno> {
     sendmsg(socket, &[io::IoSlice::new(&[0])], &mut extra, SendFlags::NOSIGNAL).map(drop)
 }
 
-/// Lets a thread that stopped for us go on with the call in which it waited, unless a signal is there for it.
+/// Makes a thread that was stopped by the tracer continue the system call in which it waited, unless a signal is pending for it.
 fn go_on_waiting(thread: u32) -> Result<(), Errno> {
     if proc::has_signal(thread) { Ok(()) } else { repeat_interrupted(thread) }
 }
 
-/// Lets threads go that the calling thread traces. Each goes on from a stop for us: the end of their tracer would let them go, too,
-/// but a signal that the process ignores, and that came because it was traced, might just have ended what one waited in. One that
-/// cannot be stopped now is let go by that end.
+/// Detaches from threads that the calling thread traces. Each thread is first stopped on request and its interrupted wait is restarted. The
+/// end of the tracer would detach the threads too, but a signal that the process ignores, and that was delivered only because the thread
+/// was traced, might just have interrupted a wait. A thread that cannot be stopped now stays attached until the tracer ends.
 pub(crate) fn let_go(threads: impl Iterator<Item = u32>) {
     let asked: Vec<u32> = threads.filter(|thread| raw::interrupt(*thread).is_ok()).collect();
     let deadline = Instant::now() + attach::PATIENCE;
     for thread in asked {
-        // One that was killed needs nothing.
+        // Errors are ignored, because a thread that was killed meanwhile needs no detaching.
         let _ = attach::wait_for(&mut Family::default(), thread, deadline)
             .and_then(|()| go_on_waiting(thread))
             .and_then(|()| raw::detach(thread, 0));
@@ -206,21 +207,21 @@ pub(crate) fn let_go(threads: impl Iterator<Item = u32>) {
 }
 
 impl Borrowed {
-    /// Pins what the kernel writes to when a thread ends that was just made.
+    /// Pins the pages to which the kernel writes when a thread ends. Called for each new thread.
     pub(crate) fn pin(&self, thread: u32) {
-        // One that was killed needs nothing.
+        // Errors are ignored, because a thread that was killed meanwhile needs no pins.
         let _ = pin_control_block(thread, &self.place);
     }
 
-    /// Returns whether a thread of the agent is there: it is the only one that we do not trace.
+    /// Returns whether a thread of the agent is alive. The agent's threads are the only ones that this process does not trace.
     pub(crate) fn is_running(&self) -> bool {
         proc::threads(self.process).into_iter().any(|thread| proc::tracer(thread).is_none())
     }
 
-    /// Unmaps the agent, none of which runs any more.
+    /// Unmaps the agent. No thread may execute the agent any more.
     ///
     /// # Errors
-    /// `ETIMEDOUT` if no thread can be stopped for that, `ESRCH` if the process has ended.
+    /// `ETIMEDOUT` if no thread can be stopped to make the call, `ESRCH` if the process has ended.
     pub(crate) fn take_out(&self) -> Result<(), Errno> {
         let thread = attach::stop_any(self.process)?;
         let (base, len) = self.place.mapping();

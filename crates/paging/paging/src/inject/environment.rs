@@ -1,15 +1,15 @@
-//! Environment of a program that is about to begin: whether its loader would preload our library, and how it is kept from
-//! that.
+//! Environment of a program that is about to start: whether its loader would preload Unrack's library, and how to prevent that.
 
 use crate::trace::raw;
 use rustix::io::Errno;
 
-/// Part of the library's path, also where it has another name (`measure`).
+/// Part of the path of Unrack's library. It also occurs in the path of the link under which `measure` preloads the library if the real path
+/// contains separators.
 const LIBRARY: &[u8] = b"libunrack_preload";
 const VARIABLE: &[u8] = b"LD_PRELOAD=";
 const WORD: usize = size_of::<usize>();
 
-/// Returns whether the environment of a process names our library.
+/// Returns whether the environment of a process names Unrack's library.
 pub(super) fn preloads(process: u32) -> bool {
     variables(process).iter().any(|text| names_library(text))
 }
@@ -23,11 +23,11 @@ fn names_library(text: &[u8]) -> bool {
     text.strip_prefix(VARIABLE).is_some_and(|value| value.windows(LIBRARY.len()).any(|part| part == LIBRARY))
 }
 
-/// Takes our library, which stands first, out of the environment of a program whose stack is as the kernel made it: its
-/// loader cannot load it. Other libraries that are named stay.
+/// Removes Unrack's library, which is first in `LD_PRELOAD`, from the environment of a program whose loader cannot load it. The program's
+/// stack must be as the kernel made it. Other libraries in `LD_PRELOAD` stay.
 ///
 /// # Errors
-/// `EFAULT` if the stack is not as the kernel makes it.
+/// `EFAULT` if the stack is not as the kernel makes it, so that its memory cannot be accessed.
 pub(super) fn hide_library(process: u32, stack: usize) -> Result<(), Errno> {
     let mut count = [0u8; WORD];
     raw::read_memory(process, stack, &mut count)?;
@@ -39,13 +39,13 @@ pub(super) fn hide_library(process: u32, stack: usize) -> Result<(), Errno> {
     raw::read_memory(process, pointer(ours), &mut address)?;
     let others = texts[ours].iter().position(|b| *b == b':').map(|colon| colon + 1);
     let replaced = match others {
-        // The text begins anew right before the other libraries.
+        // Writes the name of the variable again, directly before the other libraries.
         Some(at) => {
             let begin = usize::from_ne_bytes(address) + at - VARIABLE.len();
             raw::write_memory(process, begin, VARIABLE)?;
             begin.to_ne_bytes()
         }
-        // Another variable is there twice, which reads as once.
+        // Replaces the variable by a duplicate of another one, which programs read as a single variable.
         None => {
             let other = if ours == 0 { texts.len() - 1 } else { 0 };
             raw::read_memory(process, pointer(other), &mut address)?;

@@ -1,4 +1,4 @@
-//! Threads of the programs that have the agent: what each is doing, and whose memory it shares.
+//! Threads of the programs that have the agent: the current activity of each thread, and the address space that it uses.
 
 use super::place::Place;
 use super::remote::{Call, Saved, result};
@@ -9,38 +9,38 @@ use std::ffi::c_int;
 
 /// A traced thread.
 pub(super) struct Thread {
-    /// Address space; `None` if the agent is not in it.
+    /// Number of the address space; `None` if the agent is not in it.
     space: Option<u32>,
     is_filtered: bool,
     doing: Doing,
-    /// A stop of job control came while it was in the agent.
+    /// A job-control stop arrived while the thread was in the agent.
     is_to_stop: bool,
 }
 
-/// What a thread is doing, as far as the agent matters.
+/// Current activity of a thread, as far as it concerns the agent.
 pub(super) enum Doing {
     OwnWork,
-    /// It has become a program that gets the agent, and `execve` is about to return.
+    /// The thread executes a program that gets the agent, and `execve` is about to return.
     Beginning,
-    /// It waits for its turn in the agent, or is there.
+    /// The thread waits for its turn in the agent (`Waiting`), or executes the agent (`InAgent`).
     Waiting(Box<Visit>),
     InAgent(Box<Visit>),
-    /// It makes the call again for which it was in the agent.
+    /// The thread has been in the agent because of a system call, and now repeats that call.
     ForkAgain(Saved),
     RemapAgain(Saved),
     FilterAgain(Saved),
-    /// It makes the call.
+    /// The thread makes the system call itself.
     Forking,
     Remapping,
 }
 
-/// A long stay in the agent.
+/// A call of a long function of the agent.
 pub(super) struct Visit {
     turn: Turn,
     saved: Saved,
 }
 
-/// Reason for a stay in the agent.
+/// Reason for a visit to the agent: the function to call, and the state of the thread afterwards.
 pub(super) struct Turn {
     call: Call,
     again: fn(Saved) -> Doing,
@@ -62,7 +62,7 @@ impl Turn {
     }
 }
 
-/// A thread or process that is known from its parent, but has not yet stopped.
+/// A thread or process that its parent has reported, but that has not stopped yet.
 struct Birth {
     space: Option<u32>,
     is_filtered: bool,
@@ -76,7 +76,7 @@ pub(super) struct Family {
     places: HashMap<u32, Place>,
     last_space: u32,
     births: HashMap<u32, Birth>,
-    /// Threads that have stopped for the first time, but are not yet known from their parents.
+    /// Threads that have stopped for the first time, but that their parents have not reported yet.
     unknown: Vec<u32>,
 }
 
@@ -89,7 +89,7 @@ impl Family {
         self.threads.get(&thread).is_some_and(|thread| thread.is_filtered)
     }
 
-    /// Returns the agent's place in the address space of a thread.
+    /// Returns where the agent is in the address space of a thread.
     pub(super) fn place(&self, thread: u32) -> Option<Place> {
         self.places.get(&self.threads.get(&thread)?.space?).copied()
     }
@@ -109,7 +109,7 @@ impl Family {
         }
     }
 
-    /// Notes that a process runs another program, in a new address space.
+    /// Notes that a process has executed another program, and therefore has a new address space.
     pub(super) fn became_another(&mut self, thread: u32, before: u32) {
         let is_filtered = self.is_filtered(before);
         self.forget(before);
@@ -117,7 +117,7 @@ impl Family {
         self.threads.insert(thread, Thread::new(None, is_filtered));
     }
 
-    /// Notes the agent's place in a thread's address space.
+    /// Notes where the agent is in a thread's address space.
     pub(super) fn settle(&mut self, thread: u32, place: Place) {
         self.settle_all(&[thread], place);
     }
@@ -135,7 +135,7 @@ impl Family {
         self.threads.insert(thread, Thread::new(None, false));
     }
 
-    /// Notes the agent's place in the address space that these threads share.
+    /// Notes where the agent is in the address space that these threads share.
     pub(super) fn settle_all(&mut self, threads: &[u32], place: Place) {
         let space = self.new_space(place);
         for thread in threads {
@@ -153,7 +153,7 @@ impl Family {
         all.for_each(|thread| thread.space = None);
     }
 
-    /// Notes the birth of a child. Returns whether it has stopped already.
+    /// Notes that a parent has reported a child. Returns whether the child has stopped already.
     pub(super) fn gave_birth(&mut self, parent: u32, child: u32, is_copy: bool) -> bool {
         let (space, is_filtered) =
             self.threads.get(&parent).map_or((None, false), |parent| (parent.space, parent.is_filtered));
@@ -163,8 +163,8 @@ impl Family {
         self.unknown.len() < before
     }
 
-    /// Takes in a child at its first stop. Returns whether its memory is a copy of its parent's, or `None` if the parent
-    /// has not yet told of it.
+    /// Registers a child at its first stop. Returns whether its memory is a copy of its parent's memory, or `None` if the parent has not
+    /// reported the child yet.
     pub(super) fn take_in(&mut self, child: u32) -> Option<bool> {
         let Some(Birth { space, is_filtered, is_copy }) = self.births.remove(&child) else {
             self.unknown.push(child);
@@ -188,7 +188,7 @@ impl Family {
         }
     }
 
-    /// Puts a thread in line for the agent. Returns whether it is its turn at once.
+    /// Queues a thread for the agent. Returns whether the thread may enter the agent at once.
     pub(super) fn queue(&mut self, thread: u32, turn: Turn, saved: Saved) -> bool {
         self.set(thread, Doing::Waiting(Box::new(Visit { turn, saved })));
         self.is_free(thread)
@@ -200,7 +200,7 @@ impl Family {
         !self.threads.values().any(occupies)
     }
 
-    /// Lets a thread enter the agent when it is continued.
+    /// Sets a thread's registers so that it enters the agent when it is continued.
     pub(super) fn start(&mut self, thread: u32) -> Result<(), Errno> {
         if let Doing::Waiting(visit) = self.replace(thread, Doing::OwnWork) {
             let begun = visit.turn.call.begin(thread, &visit.saved);
@@ -210,7 +210,7 @@ impl Family {
         Ok(())
     }
 
-    /// Lets a thread leave the agent when it is continued, and make its call again.
+    /// Sets a thread's registers so that it leaves the agent and repeats its system call when it is continued.
     pub(super) fn leave(&mut self, thread: u32) -> Result<(), Errno> {
         if let Doing::InAgent(visit) = self.replace(thread, Doing::OwnWork) {
             let Visit { turn, saved } = *visit;
@@ -225,7 +225,7 @@ impl Family {
         Ok(())
     }
 
-    /// Continues the threads whose turn it is now.
+    /// Continues the threads that may enter the agent now.
     pub(super) fn next_turn(&mut self) {
         let waits = |(_, thread): &(&u32, &Thread)| matches!(thread.doing, Doing::Waiting(_));
         let waiting: Vec<u32> = self.threads.iter().filter(waits).map(|(id, _)| *id).collect();
@@ -236,8 +236,8 @@ impl Family {
         }
     }
 
-    /// Handles a stop by a signal or of job control. A thread in the agent stops only when it has left: others may wait
-    /// for it.
+    /// Handles a stop caused by a signal or by job control. A thread inside the agent stops only after it has left the agent, because other
+    /// threads may wait for the agent.
     pub(super) fn defer(&mut self, thread: u32, stop: Stop) -> Next {
         let Some(known) = self.threads.get_mut(&thread) else { return stop.onward() };
         match (&known.doing, stop) {
@@ -255,7 +255,7 @@ impl Thread {
     }
 }
 
-/// Stops the process of a thread as the signal that was held back would have.
+/// Stops the process of a thread in place of the job-control signal that was held back.
 fn stop(thread: u32) {
     const SIGNAL: c_int = libc::SIGSTOP;
     // SAFETY: sends a signal.

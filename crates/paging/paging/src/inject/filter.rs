@@ -1,7 +1,7 @@
-//! The filter of system calls (`seccomp(2)`) through which a program's calls come to the tracer before they are made.
+//! The system call filter (`seccomp(2)`) that stops a program for its tracer before it makes certain calls.
 //!
-//! Only those that the pager must know of do; the kernel lets all others pass without running this at all. The filter
-//! stays when the program becomes another one, and all that it starts inherit it.
+//! Only calls that concern the pager stop; the filter allows all others without a stop. The filter persists when the program executes
+//! another program, and all processes that the program starts inherit it.
 
 use libc::{
     BPF_ABS, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, CLONE_VM, SECCOMP_RET_ALLOW,
@@ -15,11 +15,11 @@ const ARCHITECTURE: u32 = 4;
 const FIRST_ARGUMENT: u32 = 16;
 const SIXTH_ARGUMENT: u32 = 56;
 
-/// Data of a stop at one of the program's calls; below, at the end of a function of the agent.
+/// Ptrace event data of a stop at one of the program's calls (`OF_PROGRAM`), and at the end of a function of the agent (`OF_AGENT`).
 pub(super) const OF_PROGRAM: u32 = 0;
 pub(super) const OF_AGENT: u32 = 1;
 
-/// Calls that come to the tracer whatever their arguments.
+/// Calls that stop for the tracer independently of their arguments.
 const ALWAYS: [libc::c_long; 6] = [
     libc::SYS_fork,
     libc::SYS_clone3,
@@ -29,15 +29,15 @@ const ALWAYS: [libc::c_long; 6] = [
     libc::SYS_seccomp,
 ];
 
-/// Returns the filter's instructions, as the kernel reads them.
+/// Returns the instructions of the filter, in the kernel's encoding.
 pub(super) fn program() -> Vec<u8> {
-    // Calls of another kind (32-bit, x32) have other numbers.
+    // System calls of another ABI (32-bit, x32) have other numbers.
     let mut code =
         vec![load(ARCHITECTURE), jump_if(AUDIT_ARCH_X86_64, 1, 0), give(SECCOMP_RET_ALLOW), load(NUMBER)];
     for number in ALWAYS {
         code.extend([skip_unless(number as u32, 1), give(SECCOMP_RET_TRACE | OF_PROGRAM)]);
     }
-    // A clone that copies memory is a fork.
+    // A `clone` that copies memory is a fork.
     code.extend([
         skip_unless(libc::SYS_clone as u32, 4),
         load(FIRST_ARGUMENT),
@@ -58,7 +58,8 @@ pub(super) fn program() -> Vec<u8> {
     code.into_iter().flatten().collect()
 }
 
-/// Tells our calls of this number, which have a mark in their sixth argument, from others.
+/// Returns instructions that distinguish the agent's calls of this number, which have a mark in their sixth argument, from the program's
+/// calls.
 fn if_ours(number: libc::c_long, ours: u32, others: u32) -> [[u8; 8]; 7] {
     [
         skip_unless(number as u32, 6),

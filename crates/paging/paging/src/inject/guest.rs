@@ -1,4 +1,4 @@
-//! A thread that asks to be traced.
+//! A thread that has asked to be traced.
 
 use super::{FOLLOW, USUAL};
 use crate::proc;
@@ -9,19 +9,19 @@ use std::sync::{Mutex, PoisonError};
 use unrack_pager::control::SPAWN;
 use unrack_pager::door::QUESTION;
 
-/// Thread that waits at the door for an answer.
+/// A thread that waits at the reception socket for an answer.
 pub(super) struct Guest {
     pub thread: u32,
-    /// It is about to start a program, and is of no interest itself.
+    /// The thread is about to start a program; only that program is to be traced, not the thread itself.
     pub is_parent: bool,
     process: u32,
     connection: OwnedFd,
 }
 
-/// Threads that wait, and that a tracer of ours traces already: the first of the program in its seat.
+/// Waiting threads that a tracer of this process traces already: the first thread of the program in its seat.
 static WAITING: Mutex<Vec<Guest>> = Mutex::new(Vec::new());
 
-/// Returns the guest that a thread is, if it waits to be followed by its tracer.
+/// Returns the guest for a thread that waits to be followed by its tracer; `None` if the thread does not wait.
 pub(super) fn waiting(thread: u32) -> Option<Guest> {
     let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
     let at = waiting.iter().position(|guest| guest.thread == thread)?;
@@ -29,7 +29,7 @@ pub(super) fn waiting(thread: u32) -> Option<Guest> {
 }
 
 impl Guest {
-    /// Reads the question. `None` if it is none.
+    /// Reads a request from a connection. Returns `None` if the request is not valid.
     pub(super) fn from_question(connection: OwnedFd) -> Option<Guest> {
         let process = sockopt::socket_peercred(&connection).ok()?.pid.as_raw_nonzero().get() as u32;
         let mut question = [0u8; QUESTION];
@@ -43,7 +43,7 @@ impl Guest {
         is_its_own.then_some(Guest { thread, is_parent: what == SPAWN, process, connection })
     }
 
-    /// Traces the thread, and answers. Returns whether that was permitted.
+    /// Traces the thread, and answers it. Returns whether tracing was permitted.
     pub(super) fn seize(&self) -> bool {
         let options = if self.is_parent { FOLLOW } else { USUAL };
         let seized = raw::seize(self.thread, options);
@@ -51,27 +51,28 @@ impl Guest {
         seized.is_ok()
     }
 
-    /// Returns whether a thread of ours traces it already.
+    /// Returns whether a thread of this process traces the thread already.
     pub(super) fn is_traced(&self) -> bool {
         let is_ours = |tracer| std::path::Path::new(&format!("/proc/self/task/{tracer}")).exists();
         proc::tracer(self.thread).is_some_and(is_ours)
     }
 
-    /// Hands it to its tracer, which sees by itself what it becomes, but has to follow what it starts.
+    /// Hands the thread to its existing tracer. The tracer sees by itself what program the thread executes, but must be asked to follow the
+    /// processes that the thread starts.
     pub(super) fn meet_its_tracer(self) {
         if !self.is_parent {
             return self.answer();
         }
         let (process, thread) = (self.process as i32, self.thread as i32);
         WAITING.lock().unwrap_or_else(PoisonError::into_inner).push(self);
-        // The tracer hears of it, and does not deliver it.
-        // SAFETY: sends a signal. A thread that is gone needs none.
+        // The signal stops the thread for its tracer, which does not deliver the signal.
+        // SAFETY: sends a signal. A thread that has ended needs none.
         unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGSTOP) };
     }
 
-    /// Lets it go on.
+    /// Answers the thread, which then continues.
     pub(super) fn answer(&self) {
-        // A process that is gone needs no answer.
+        // A process that has ended needs no answer.
         let _ = send(&self.connection, &[0u8; 4], SendFlags::NOSIGNAL);
     }
 }

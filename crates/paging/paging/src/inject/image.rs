@@ -1,4 +1,4 @@
-//! The agent as it is in memory: segments at their places, relocated.
+//! The memory image of the agent: its segments at their addresses, relocated.
 //!
 //! Reference: System V ABI, chapters 4 and 5, and its supplement for x86-64.
 
@@ -10,18 +10,18 @@ use ::elf::relocation::RelaIterator;
 use ::elf::segment::ProgramHeader;
 use unrack_pager::sys::PAGE;
 
-/// The agent, as the build made it (`build.rs`).
+/// The agent's ELF file, as the build made it (`build.rs`).
 static FILE: &[u8] = include_bytes!(env!("UNRACK_AGENT"));
 
-/// The agent's segments.
+/// The agent's segments, from which the memory image is made.
 pub(super) struct Image {
     file: ElfBytes<'static, LittleEndian>,
     segments: Vec<ProgramHeader>,
-    /// Bytes from the first segment's beginning to the last one's end.
+    /// Bytes from the beginning of the first segment to the end of the last one.
     pub len: usize,
 }
 
-/// Part of the image that cannot be written once it is in place.
+/// Part of the image that becomes read-only once it is in place.
 pub(super) struct Sealed {
     pub at: usize,
     pub len: usize,
@@ -29,7 +29,7 @@ pub(super) struct Sealed {
 }
 
 impl Image {
-    /// Reads the agent. The build made it, so that it is whole; where it is not, this says what the build did wrong.
+    /// Reads the agent. The file is correct because the build made it; a panic here names the mistake of the build.
     pub(super) fn new() -> Image {
         let file = ElfBytes::minimal_parse(FILE).expect("the agent is an ELF file");
         let all = file.segments().expect("the agent has segments").iter();
@@ -41,7 +41,7 @@ impl Image {
         Image { file, segments, len }
     }
 
-    /// Returns the contents for address `base`.
+    /// Returns the contents of the image for address `base`, with relocations applied.
     pub(super) fn at(&self, base: usize) -> Vec<u8> {
         let mut bytes = vec![0u8; self.len];
         for segment in &self.segments {
@@ -74,7 +74,7 @@ impl Image {
         })
     }
 
-    /// Returns the address of a function, from the image's beginning.
+    /// Returns the address of a function, relative to the beginning of the image.
     pub(super) fn function(&self, name: &str) -> usize {
         let tables = self.file.dynamic_symbol_table().expect("the agent is whole");
         let (symbols, names) = tables.expect("the agent has symbols");

@@ -1,32 +1,33 @@
-//! The pager for programs into which nothing can be preloaded: the agent (`unrack-agent`), put into them by their tracer.
+//! The pager for programs into which no library can be preloaded. Their tracer injects the agent (`unrack-agent`).
 //!
-//! When such a program begins, before its first instruction, its one thread is made to map the agent, to install a filter of
-//! system calls, and to start the pager. From then on every thread and process that comes from it is traced, and stops at
-//! those system calls of which the pager must know:
+//! Before the first instruction of such a program, the tracer makes its only thread map the agent, install a system call filter, and start
+//! the pager. From then on every thread and process that descends from it is traced, and stops at those system calls that concern the
+//! pager:
 //!
 //! | call | what happens |
 //! |---|---|
-//! | `fork`, or a `clone` that copies memory | the thread first puts all pages back; the child gets a pager of its own |
-//! | `mremap` that fails with `EFAULT` | the pager makes one mapping of it, and it is made again |
-//! | `mlockall` | nothing, as for preloaded programs |
-//! | `set_tid_address` | the page to which the kernel will write is pinned, as each new thread's control block is |
-//! | `userfaultfd` | the program is ended: memory cannot have two pagers |
-//! | `seccomp`, or `prctl` that filters system calls | all pages go back and the pager ends: the filter might end the program for its calls |
+//! | `fork`, or a `clone` that copies memory | the thread first waits until all remote pages are back in the program; the child gets its own pager |
+//! | `mremap` that fails with `EFAULT` | the pager merges the range into one mapping, and the thread repeats the call |
+//! | `mlockall` | the call is skipped, as for preloaded programs |
+//! | `set_tid_address` | the page to which the kernel will write is pinned, like the control block of each new thread |
+//! | `userfaultfd` | the program is ended, because memory cannot have two pagers |
+//! | `seccomp`, or `prctl` that filters system calls | all remote pages return to the program and the pager ends, because the filter might end the program for the pager's calls |
 //!
 //! | module | idea |
 //! |---|---|
-//! | `image` | the agent as it is in memory |
-//! | `place` | putting it there |
-//! | `remote` | what a stopped thread is made to do |
-//! | `filter` | the calls that stop |
-//! | `attach` | a program that runs already |
-//! | `borrow` | a process that is to go on as it was |
-//! | `reception`, `guest` | processes that ask for it, since they become or start such a program |
-//! | `family` | threads, their address spaces, births |
+//! | `image` | the memory image of the agent |
+//! | `place` | puts the image into a program |
+//! | `remote` | actions that a stopped thread is made to do |
+//! | `filter` | the system calls that stop |
+//! | `attach` | puts the agent into a program that runs already |
+//! | `borrow` | puts the agent into a process that must later continue without it |
+//! | `reception`, `guest` | processes that ask for the agent because they become or start such a program |
+//! | `family` | threads, their address spaces, and newly created threads |
 //! | `environment` | the library that a loader would preload |
 //!
-//! Functions of the agent run on its own stacks, in a thread of the program whose registers and signals are put aside. The
-//! tracer waits for short ones. For long ones, which put pages back, it does not; they take turns in a process.
+//! Functions of the agent run on stacks of the agent, in a thread of the program whose registers and signal mask are saved. The tracer
+//! waits for short functions. It does not wait for long functions, during which remote pages return to the program; in each process, only
+//! one thread at a time runs a long function.
 
 mod attach;
 mod borrow;
@@ -60,7 +61,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use unrack_pager::{gate, pins};
 
-/// Options for processes with the agent: all that they make is traced, and their filter is heard.
+/// Ptrace options for processes with the agent: everything that they create is traced, and their filter reports to the tracer.
 const FOLLOW: i32 = USUAL
     | libc::PTRACE_O_TRACEFORK
     | libc::PTRACE_O_TRACEVFORK
@@ -74,18 +75,18 @@ pub(crate) struct Injector {
     path: CString,
     family: Family,
     begins: Begins,
-    /// Threads whose next program gets the agent, and which are traced anyway; below, the processes that they started.
+    /// Traced threads whose next program gets the agent (`parents`), and the processes that they have started (`started`).
     parents: HashSet<u32>,
     started: HashSet<u32>,
 }
 
-/// What to trace when the tracer's thread begins.
+/// The program or thread that is traced when the tracer thread starts.
 enum Begins {
-    /// The program that asked the tracer.
+    /// The program that requested tracing itself.
     Program,
-    /// A process that runs.
+    /// A process that runs already.
     Running(u32),
-    /// A thread that asked.
+    /// A thread that asked at the reception socket.
     Guest(Guest),
 }
 
@@ -109,8 +110,8 @@ impl Injector {
         })
     }
 
-    /// Puts the agent into a process that runs, and follows it. Whether that succeeds is seen by its slot in the control
-    /// file.
+    /// Puts the agent into a running process, and follows the process. Success shows only in the control file, where the process then has a
+    /// slot.
     ///
     /// # Errors
     /// [`PagingError::Failed`] if the control file cannot be opened, or this machine has no room for another thread.
@@ -118,12 +119,12 @@ impl Injector {
         trace::follow(Injector { begins: Begins::Running(process), ..Injector::new(control)? })
     }
 
-    /// Traces a thread that asked for it: what it becomes, or starts next, gets the agent.
+    /// Traces a thread that asked for it. The program that the thread executes or starts next gets the agent.
     fn admit(control: &Path, guest: Guest) -> Result<(), PagingError> {
         trace::follow(Injector { begins: Begins::Guest(guest), ..Injector::new(control)? })
     }
 
-    /// Returns whether a thread asked only for a program that it starts.
+    /// Returns whether a thread asked to be traced only because of a program that it starts.
     fn is_parent(&self, thread: u32) -> bool {
         matches!(&self.begins, Begins::Guest(guest) if guest.is_parent && guest.thread == thread)
     }
@@ -148,7 +149,7 @@ impl Injector {
         }
     }
 
-    /// Puts the agent into the program that a process has become.
+    /// Puts the agent into the program that a process has just executed, if the program needs it.
     fn became_another(&mut self, thread: u32, before: u32) -> Result<Next, Errno> {
         self.free_slot(thread);
         self.family.became_another(thread, before);
@@ -180,9 +181,9 @@ impl Injector {
             saved.restore(thread)?;
             return Ok(Next::Run(0));
         }
-        // A program without a loader may start others, which have one.
+        // A program without a loader keeps the variable, because it may start programs that have a loader.
         if is_loaded(thread) {
-            // Where that fails, the loader says what it could not load.
+            // If this fails, the loader reports that it could not load the library.
             let _ = environment::hide_library(thread, saved.registers.rsp as usize);
         }
         match Place::take(&self.image, thread, &saved, entry, &self.path) {
@@ -201,7 +202,7 @@ impl Injector {
     fn gave_birth(&mut self, thread: u32, child: u32) -> Result<Next, Errno> {
         let is_fork = matches!(self.family.doing(thread), Doing::Forking);
         if self.family.gave_birth(thread, child, is_fork) {
-            // The child has stopped already.
+            // The child has stopped before its parent reported it.
             if let Ok(Next::Run(_)) = self.was_born(child) {
                 let _ = raw::run(child, 0);
             }
@@ -217,7 +218,7 @@ impl Injector {
         Ok(if is_fork { Next::ToSyscallExit(0) } else { Next::Run(0) })
     }
 
-    /// Prepares a new process or thread for its first instruction.
+    /// Prepares a new process or thread before its first instruction.
     fn was_born(&mut self, thread: u32) -> Result<Next, Errno> {
         let Some(is_copy) = self.family.take_in(thread) else { return Ok(Next::Hold) };
         let Some(place) = self.family.place(thread) else { return Ok(Next::Run(0)) };
@@ -231,7 +232,7 @@ impl Injector {
         Ok(Next::Run(0))
     }
 
-    /// Handles a system call that a thread is about to make.
+    /// Handles a stop at a system call that a thread is about to make.
     fn makes_call(&mut self, thread: u32) -> Result<Next, Errno> {
         match self.family.replace(thread, Doing::OwnWork) {
             Doing::ForkAgain(saved) => {
@@ -272,7 +273,7 @@ impl Injector {
         Ok(Next::Run(0))
     }
 
-    /// Handles the end of a system call.
+    /// Handles a stop at the end of a system call.
     fn made_call(&mut self, thread: u32) -> Result<Next, Errno> {
         let doing = self.family.replace(thread, Doing::OwnWork);
         let place = self.family.place(thread);
@@ -281,7 +282,7 @@ impl Injector {
             (Doing::Forking, Some(place)) => {
                 let mut saved = Saved::take(thread)?;
                 place.after_fork().make(thread, &saved)?;
-                // A signal came before the fork: it is handled first.
+                // The fork was interrupted by a signal. The signal is handled first, and then the thread repeats the fork.
                 if saved.registers.rax as i64 == -RESTART {
                     saved.registers = repeated(saved.registers);
                 }
@@ -299,7 +300,7 @@ impl Injector {
         Ok(Next::Run(0))
     }
 
-    /// Lets a thread enter the agent for long, when it is its turn.
+    /// Queues a thread for a long function of the agent, and starts the function if the agent is free.
     fn enter(&mut self, thread: u32, turn: Turn) -> Result<Next, Errno> {
         let saved = Saved::take(thread)?;
         if !self.family.queue(thread, turn, saved) {
@@ -309,7 +310,7 @@ impl Injector {
         Ok(Next::Run(0))
     }
 
-    /// Lets a thread repeat its system call, for which it was in the agent.
+    /// Makes a thread leave the agent and repeat the system call for which it had entered, and continues the next thread.
     fn left_agent(&mut self, thread: u32) -> Result<Next, Errno> {
         let result = self.family.leave(thread);
         self.family.next_turn();
@@ -317,7 +318,7 @@ impl Injector {
         Ok(Next::Run(0))
     }
 
-    /// Ends a program, with the reason for the user.
+    /// Ends a program, and notes the reason for the user.
     fn end(&self, thread: u32, why: &str) -> Result<(), Errno> {
         self.control.fail_lacking(why);
         let mut registers = raw::registers(thread)?;
@@ -326,8 +327,8 @@ impl Injector {
     }
 }
 
-/// Returns whether the program of a process needs the agent: it is one of this machine's, and the loader does not preload
-/// our library into it.
+/// Returns whether the program of a process needs the agent: the program is built for this machine, and the loader does not preload
+/// Unrack's library into it.
 fn wants_agent(process: u32) -> bool {
     match program_of(process).and_then(|elf| elf.entrance()) {
         None => false,
@@ -344,11 +345,11 @@ fn program_of(process: u32) -> Option<Elf> {
     elf::read(&std::fs::File::open(format!("/proc/{process}/exe")).ok()?).ok()
 }
 
-/// Error that the kernel uses inside: the call is made again after a signal was handled (`ERESTARTNOINTR`).
+/// Internal error of the kernel (`ERESTARTNOINTR`): the call is repeated after a signal was handled.
 const RESTART: i64 = 513;
 const PAGE: usize = unrack_pager::sys::PAGE;
 
-/// Pins what the kernel will write to when a thread ends: its control block, and the word that it named for that.
+/// Pins the pages to which the kernel writes when a thread ends: its control block, and the word that the thread registered to be cleared.
 fn pin_control_block(thread: u32, place: &Place) -> Result<(), Errno> {
     let registers = raw::registers(thread)?;
     for page in pins::control_block(registers.fs_base as usize) {
@@ -372,7 +373,7 @@ fn word_cleared_at_end(thread: u32, registers: &libc::user_regs_struct) -> Optio
     (flags & libc::CLONE_CHILD_CLEARTID as u64 != 0).then_some(word)
 }
 
-/// Returns whether `clone3` with the arguments at this address makes something that shares memory.
+/// Returns whether a `clone3` call, with its arguments at this address, creates a thread or process that shares memory.
 fn shares_memory(thread: u32, arguments: usize) -> bool {
     word_at(thread, arguments).is_none_or(|flags| flags & libc::CLONE_VM as u64 != 0)
 }
@@ -398,7 +399,7 @@ impl StopHandler for Injector {
     fn stopped(&mut self, thread: u32, stop: Stop) -> Next {
         match self.handle(thread, stop) {
             Ok(next) => next,
-            // It was killed meanwhile.
+            // The thread was killed meanwhile.
             Err(Errno::SRCH) => Next::Hold,
             Err(_) => stop.onward(),
         }

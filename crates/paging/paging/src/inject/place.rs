@@ -1,4 +1,4 @@
-//! The agent's place in a program: its memory there, and the addresses in it.
+//! Memory of the agent in a program, and the addresses of its parts.
 
 use super::filter;
 use super::image::Image;
@@ -9,23 +9,23 @@ use std::ffi::CStr;
 use unrack_pager::pins;
 use unrack_pager::sys::PAGE;
 
-/// Bytes of a stack. There are two behind the data, in one mapping with these, none of which the pager takes.
+/// Bytes of one stack. Two stacks follow the agent's data in the same mapping, which the pager never makes remote.
 const STACK: usize = 128 << 10;
 const STACKS: usize = 2;
 
-/// State of a program that gets the agent.
+/// State of a program when it gets the agent.
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
-    /// Its threads have the filter already.
+    /// The threads of the program have the filter already.
     pub is_filtered: bool,
-    /// It began long ago.
+    /// The program has been running for a while.
     pub is_late: bool,
 }
 
 /// The agent in one address space.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    /// Address of its mapping, and all bytes of that.
+    /// Address of the agent's mapping (`base`), and its length in bytes (`len`).
     base: usize,
     len: usize,
     enter: usize,
@@ -38,21 +38,21 @@ pub(super) struct Place {
     receive: usize,
     borrow: usize,
     forsake: usize,
-    /// Stack of calls that the tracer waits for; below, of calls that it does not wait for.
+    /// Stack of calls for which the tracer waits (`short_stack`), and of calls for which it does not wait (`long_stack`).
     short_stack: usize,
     long_stack: usize,
-    /// Table of pinned pages.
+    /// Address of the table of pinned pages.
     pins: usize,
-    /// An instruction that makes a system call.
+    /// Address of a system call instruction.
     instruction: usize,
 }
 
 impl Place {
-    /// Puts the agent into a program, all threads of which are stopped, and starts its pager. `thread` is one of them, and
-    /// its state is saved.
+    /// Puts the agent into a program and starts its pager. All threads of the program must be stopped. `thread` is one of them, and its
+    /// state must be saved.
     ///
     /// # Errors
-    /// `ESRCH` if the program was killed meanwhile; any other means that it runs without the agent.
+    /// `ESRCH` if the program was killed meanwhile. After any other error the program runs without the agent.
     pub(super) fn take(
         image: &Image,
         thread: u32,
@@ -70,7 +70,7 @@ impl Place {
         place.pinning_in(place.short(place.begin, arguments).make(thread, saved)?)
     }
 
-    /// Maps the agent into a program, as [`Place::take`] does, and starts nothing.
+    /// Maps the agent into a program, like [`Place::take`], but does not start the pager.
     ///
     /// # Errors
     /// As for [`Place::take`].
@@ -88,7 +88,7 @@ impl Place {
                 [base + part.at, part.len, (libc::PROT_READ | execute) as usize, 0, 0, 0],
             )?;
         }
-        // Keeps the mapping of the data apart from the program's.
+        // An inaccessible page separates the agent's data mapping from mappings of the program.
         call(libc::SYS_mprotect, [base + end, PAGE, libc::PROT_NONE as usize, 0, 0, 0])?;
         let function = |name| base + image.function(name);
         Ok(Place {
@@ -111,27 +111,27 @@ impl Place {
         })
     }
 
-    /// Returns the place with the table of pinned pages, which a function of the agent returned.
+    /// Returns the place completed by the address of the table of pinned pages, which is the result of a function of the agent.
     pub(super) fn pinning_in(self, result: isize) -> Result<Place, Errno> {
         Ok(Place { pins: or_error(result)?, ..self })
     }
 
-    /// Returns where the agent is mapped, and the bytes of that.
+    /// Returns the address and the length in bytes of the agent's mapping.
     pub(super) fn mapping(&self) -> (usize, usize) {
         (self.base, self.len)
     }
 
-    /// Returns the address of memory that is free while no long function runs.
+    /// Returns the address of memory that may be used while no long function runs.
     pub(super) fn buffer(&self) -> usize {
         self.short_stack
     }
 
-    /// Returns the address of an instruction that makes a system call.
+    /// Returns the address of a system call instruction.
     pub(super) fn instruction(&self) -> usize {
         self.instruction
     }
 
-    /// Returns the address of a word that is free while no short function runs.
+    /// Returns the address of a word that may be used while no short function runs.
     pub(super) fn scratch(&self) -> usize {
         self.short_stack - STACK
     }
@@ -176,7 +176,7 @@ impl Place {
         Call { enter: self.enter, function, arguments, stack: self.long_stack }
     }
 
-    /// Pins a page, as [`pins`] does in the program. Only the tracer pins, so that nobody else writes to the table.
+    /// Pins a page, as [`pins`] does inside the program. Only the tracer pins, so that the table has a single writer.
     pub(super) fn pin(&self, thread: u32, page: usize) -> Result<(), Errno> {
         for slot in pins::slots(page) {
             let (at, mut held) = (self.pins + slot * size_of::<usize>(), [0u8; size_of::<usize>()]);
@@ -191,7 +191,7 @@ impl Place {
     }
 }
 
-/// Returns the result of a function of the agent that gives errors as the kernel does.
+/// Converts the result of a function of the agent that returns negative error numbers, as the kernel does.
 pub(super) fn or_error(result: isize) -> Result<usize, Errno> {
     match result {
         error @ -4095..0 => Err(Errno::from_raw_os_error(-error as i32)),
@@ -199,14 +199,15 @@ pub(super) fn or_error(result: isize) -> Result<usize, Errno> {
     }
 }
 
-/// Installs the filter. Who is not root has to give up, for itself and all that it starts, that programs can gain rights.
+/// Installs the filter. Without root rights, the thread first sets `PR_SET_NO_NEW_PRIVS`, which prevents it and its descendants from
+/// gaining rights by executing a program.
 fn install_filter(
     thread: u32,
     scratch: usize,
     call: impl Fn(libc::c_long, [usize; 6]) -> Result<usize, Errno>,
 ) -> Result<(), Errno> {
     let code = filter::program();
-    // `struct sock_fprog`, and what it points to.
+    // `struct sock_fprog`, followed by the instructions to which it points.
     let mut text = ((code.len() / 8) as u64).to_ne_bytes().to_vec();
     text.extend((scratch + 16).to_ne_bytes());
     text.extend(code);
@@ -215,7 +216,7 @@ fn install_filter(
     let set = [libc::SECCOMP_SET_MODE_FILTER as usize, all_threads, scratch, 0, 0, 0];
     let install = || match call(libc::SYS_seccomp, set)? {
         0 => Ok(()),
-        // The number of a thread that has a filter of its own.
+        // A positive result is the number of a thread that has another filter.
         _ => Err(Errno::BUSY),
     };
     match install() {

@@ -1,5 +1,5 @@
-//! Door of a run: processes of it that are about to become, or to start, a program into which nothing can be preloaded ask
-//! there to be traced (`preload/src/programs.rs`).
+//! Reception socket of a run. Processes of the run ask there to be traced when they are about to become, or to start, a program into which
+//! no library can be preloaded (`preload/src/programs.rs`).
 
 use super::Injector;
 use super::guest::Guest;
@@ -13,20 +13,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use unrack_pager::attached::DOOR_NAME;
 
-/// Number of processes that may wait at the door; each waits for microseconds.
+/// Backlog of the socket: number of processes that may wait. Each waits for microseconds.
 const WAITING: i32 = 64;
 
-/// The door, open until this is dropped.
+/// The reception socket, open until this value is dropped.
 pub(crate) struct Reception {
     socket: Arc<OwnedFd>,
     path: PathBuf,
 }
 
 impl Reception {
-    /// Opens the door beside the control file, under the control file's name in this folder.
+    /// Opens the socket under its fixed name in the folder of the control file.
     ///
     /// # Errors
-    /// [`PagingError::Failed`] if there can be no socket at this path.
+    /// [`PagingError::Failed`] if no socket can be made at this path.
     pub(crate) fn open(control: &Path) -> Result<Reception, PagingError> {
         let path = control.with_file_name(DOOR_NAME);
         let cannot = || PagingError::failed::<rustix::io::Errno>(format!("open {}", path.display()));
@@ -51,7 +51,7 @@ fn receive(door: &OwnedFd, control: &Path) {
         if guest.is_traced() {
             guest.meet_its_tracer();
         } else {
-            // Without a tracer it runs with all its memory local, which the run's report says.
+            // If tracing fails, the process runs with all its memory local, and the report of the run says so.
             let _ = Injector::admit(control, guest);
         }
     }
@@ -59,7 +59,7 @@ fn receive(door: &OwnedFd, control: &Path) {
 
 impl Drop for Reception {
     fn drop(&mut self) {
-        // Ends the thread's wait.
+        // Wakes the thread that waits in `accept`.
         let _ = shutdown(&*self.socket, Shutdown::Both);
         let _ = std::fs::remove_file(&self.path);
     }

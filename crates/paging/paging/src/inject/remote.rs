@@ -1,4 +1,4 @@
-//! What a stopped thread of a program is made to do: system calls, and functions of the agent.
+//! Actions that a stopped thread of a program is made to do: system calls, and functions of the agent.
 
 use crate::proc;
 use crate::trace::{Stop, raw};
@@ -6,13 +6,13 @@ use libc::user_regs_struct;
 use rustix::io::Errno;
 use unrack_pager::sys::OURS;
 
-/// Number of no system call: the kernel makes none, and restarts none.
+/// Number that is not a system call: the kernel neither makes a call nor restarts one.
 const NO_CALL: u64 = u64::MAX;
-/// Bytes of the instruction that makes a system call.
+/// Bytes of the system call instruction.
 const SYSCALL_LEN: u64 = 2;
 const DIRECTION: u64 = 1 << 10;
 
-/// State of a thread from which it goes on as if nothing had happened.
+/// Saved state of a thread, from which the thread later continues as if it had not been stopped.
 pub(super) struct Saved {
     pub registers: user_regs_struct,
     vector: Vec<u8>,
@@ -20,7 +20,7 @@ pub(super) struct Saved {
 }
 
 impl Saved {
-    /// Reads the state, and blocks all signals of the thread.
+    /// Saves the state of a thread, and blocks all its signals.
     pub(super) fn take(thread: u32) -> Result<Saved, Errno> {
         let saved = Saved {
             registers: raw::registers(thread)?,
@@ -31,20 +31,20 @@ impl Saved {
         Ok(saved)
     }
 
-    /// Lets the thread go on after its system call.
+    /// Restores the thread, so that it continues after its system call.
     pub(super) fn restore(&self, thread: u32) -> Result<(), Errno> {
         self.restore_signals(thread)?;
         self.restore_registers(thread, self.registers)
     }
 
-    /// Lets the thread make its system call again. Signals stay blocked until [`Saved::restore_signals`], so that nothing
-    /// comes between.
+    /// Restores the thread so that it makes its system call again. Signals stay blocked until [`Saved::restore_signals`], so that no signal
+    /// handler runs before the call.
     pub(super) fn repeat(&self, thread: u32) -> Result<(), Errno> {
         self.restore_registers(thread, repeated(self.registers))
     }
 
-    /// Lets the thread go on from the stop by `PTRACE_INTERRUPT` in which its state was saved: if it waited in the kernel, it
-    /// waits again. It stays stopped.
+    /// Returns the thread to the `PTRACE_INTERRUPT` stop in which its state was saved. If the thread waited in the kernel then, it waits
+    /// again once it is continued. The thread stays stopped.
     pub(super) fn return_to_wait(&self, thread: u32) -> Result<(), Errno> {
         raw::interrupt(thread)?;
         while Stop::Pause != {
@@ -67,40 +67,41 @@ impl Saved {
     }
 }
 
-/// Returns the registers of a thread that is about to make its system call again.
+/// Returns the registers with which a thread makes its system call again.
 pub(super) fn repeated(mut registers: user_regs_struct) -> user_regs_struct {
     registers.rip -= SYSCALL_LEN;
     registers.rax = registers.orig_rax;
     registers
 }
 
-/// Has a thread make its system call again that gave up because of our stop alone: some calls do (`epoll_wait(2)`,
-/// `sigtimedwait(2)`, calls of sockets with a time limit), and the kernel does not repeat those. Their time begins anew.
+/// Makes a thread repeat its system call if the call failed with `EINTR` only because of the tracer's stop. The kernel does not restart
+/// some calls (`epoll_wait(2)`, `sigtimedwait(2)`, socket calls with a time limit), so they are repeated here. Their time limit starts
+/// anew.
 pub(super) fn repeat_interrupted(thread: u32) -> Result<(), Errno> {
     let registers = raw::registers(thread)?;
     let gave_up = registers.rax as i64 == -i64::from(libc::EINTR) && registers.orig_rax as i64 >= 0;
-    // The descriptor is closed however that ends.
+    // A `close` that fails has closed the descriptor nevertheless, so it must not be repeated.
     if gave_up && registers.orig_rax != libc::SYS_close as u64 {
         raw::set_registers(thread, &repeated(registers))?;
     }
     Ok(())
 }
 
-/// Lets a thread go on as if this signal, which its process ignores, had not woken it: without a tracer it would not have.
-/// Returns false if the process does not ignore it.
+/// Continues a thread as if a signal that its process ignores had not woken it, because without a tracer the signal would not have woken
+/// it. Returns false if the process does not ignore the signal.
 pub(crate) fn pass_over(thread: u32, signal: i32) -> bool {
     proc::ignores(thread, signal) && repeat_interrupted(thread).is_ok()
 }
 
-/// Returns whether a stopped thread is inside a restartable sequence (`rseq(2)`). It must not make calls for us: the kernel
-/// would think that it has left the sequence, and it would not begin that anew.
+/// Returns whether a stopped thread is inside a restartable sequence (`rseq(2)`). Such a thread must not make injected calls: the kernel
+/// would consider the sequence left, and would not restart it.
 pub(super) fn is_in_sequence(thread: u32) -> bool {
     let word = |at: usize| {
         let mut word = [0u8; 8];
         raw::read_memory(thread, at, &mut word).ok().map(|()| u64::from_ne_bytes(word))
     };
     let inside = || {
-        // `struct rseq` has the address of a `struct rseq_cs`, which has a beginning and a length.
+        // `struct rseq` contains the address of a `struct rseq_cs`, which contains the start and the length of the sequence.
         let sequence = word(raw::sequence_area(thread)? + 8).filter(|at| *at != 0)? as usize;
         let (start, len) = (word(sequence + 8)?, word(sequence + 16)?);
         Some(raw::registers(thread).ok()?.rip.wrapping_sub(start) < len)
@@ -108,26 +109,26 @@ pub(super) fn is_in_sequence(thread: u32) -> bool {
     inside().unwrap_or(false)
 }
 
-/// Ends a thread's system call before it is made.
+/// Makes a thread skip the system call at which it is stopped, with this result.
 pub(super) fn skip_call(thread: u32, result: u64) -> Result<(), Errno> {
     let mut registers = raw::registers(thread)?;
     (registers.orig_rax, registers.rax) = (NO_CALL, result);
     raw::set_registers(thread, &registers)
 }
 
-/// A function of the agent, to be called.
+/// A call of a function of the agent.
 #[derive(Clone, Copy)]
 pub(super) struct Call {
-    /// Address of the agent's `enter`; below, of the function.
+    /// Address of the agent's `enter`, which calls the function, and address of the function itself.
     pub enter: usize,
     pub function: usize,
     pub arguments: [usize; 2],
-    /// Highest address of the stack.
+    /// Highest address of the stack on which the function runs.
     pub stack: usize,
 }
 
 impl Call {
-    /// Lets a thread, whose state is saved, call the function when it is continued.
+    /// Sets the registers of a thread, whose state is saved, so that it calls the function when it is continued.
     pub(super) fn begin(&self, thread: u32, saved: &Saved) -> Result<(), Errno> {
         let mut registers = saved.registers;
         registers.orig_rax = NO_CALL;
@@ -140,7 +141,7 @@ impl Call {
         raw::set_registers(thread, &registers)
     }
 
-    /// Calls the function, and waits for its result.
+    /// Calls the function, waits until it returns, and returns its result.
     pub(super) fn make(&self, thread: u32, saved: &Saved) -> Result<isize, Errno> {
         self.begin(thread, saved)?;
         loop {
@@ -153,7 +154,7 @@ impl Call {
 }
 
 impl Call {
-    /// Calls the function as [`Call::make`] does, in a program without the filter: it stops at each system call.
+    /// Calls the function like [`Call::make`], in a program without the filter. The thread therefore stops at each system call.
     pub(super) fn make_unfiltered(&self, thread: u32, saved: &Saved) -> Result<isize, Errno> {
         self.begin(thread, saved)?;
         loop {
@@ -167,7 +168,7 @@ impl Call {
     }
 }
 
-/// Lets a thread go on to the next beginning or end of a system call.
+/// Continues a thread until it next enters or leaves a system call.
 fn to_syscall_stop(thread: u32) -> Result<(), Errno> {
     loop {
         raw::run_to_syscall_exit(thread, 0)?;
@@ -177,13 +178,13 @@ fn to_syscall_stop(thread: u32) -> Result<(), Errno> {
     }
 }
 
-/// Returns the result of a function of the agent, at its end.
+/// Returns the result of a function of the agent. The thread must be stopped at the end of the function.
 pub(super) fn result(thread: u32) -> Result<isize, Errno> {
     raw::registers(thread).map(|registers| registers.rdi as isize)
 }
 
-/// Makes a system call in a thread whose state is saved and that is at the end of one of its own, with the instruction at
-/// `instruction`.
+/// Makes a thread make a system call, with the system call instruction at address `instruction`. The state of the thread must be saved, and
+/// the thread must be stopped at the end of a system call.
 pub(super) fn system_call(
     thread: u32,
     saved: &Saved,
@@ -198,7 +199,7 @@ pub(super) fn system_call(
     (registers.rdi, registers.rsi, registers.rdx) = (a as u64, b as u64, c as u64);
     (registers.r10, registers.r8, registers.r9) = (d as u64, e as u64, f as u64);
     raw::set_registers(thread, &registers)?;
-    // Its beginning, then its end.
+    // The first stop is at the entry of the call, the second at its end.
     to_syscall_stop(thread)?;
     to_syscall_stop(thread)?;
     match raw::registers(thread)?.rax as isize {

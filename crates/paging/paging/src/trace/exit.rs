@@ -1,16 +1,16 @@
-//! Exit of a traced process with a status of our choice.
+//! Makes a traced process exit with a chosen status.
 
 use super::raw;
 use rustix::io::Errno;
 
-/// Has a stopped thread end its process with this exit status.
+/// Makes a stopped thread end its process with this exit status.
 ///
 /// # Errors
-/// `ESRCH` if it was killed meanwhile, `ENOSYS` if no instruction was found with which it could.
+/// `ESRCH` if the thread was killed meanwhile, `ENOSYS` if the process contains no known system call instruction.
 pub(super) fn exit(thread: u32, status: u8) -> Result<(), Errno> {
     let mut registers = raw::registers(thread)?;
     registers.rip = system_call_instruction(thread)? as u64;
-    // The kernel restarts no call of this number.
+    // The kernel does not restart a call with this number.
     registers.orig_rax = u64::MAX;
     registers.rax = libc::SYS_exit_group as u64;
     registers.rdi = u64::from(status);
@@ -18,10 +18,10 @@ pub(super) fn exit(thread: u32, status: u8) -> Result<(), Errno> {
     raw::run(thread, 0)
 }
 
-/// Finds an instruction that makes a system call, in the code that the kernel gives each process.
+/// Finds a system call instruction in the code that the kernel maps into each process (the vDSO).
 ///
 /// # Errors
-/// `ESRCH` if the thread was killed meanwhile, `ENOSYS` if there is no such code.
+/// `ESRCH` if the thread was killed meanwhile, `ENOSYS` if the process has no such code.
 pub(crate) fn system_call_instruction(thread: u32) -> Result<usize, Errno> {
     let maps = std::fs::read_to_string(format!("/proc/{thread}/maps")).map_err(|_| Errno::SRCH)?;
     let line = maps.lines().find(|line| line.ends_with("[vdso]")).ok_or(Errno::NOSYS)?;

@@ -1,8 +1,8 @@
-//! Tracing of a program's processes by `ptrace(2)`: their stops, and the moment in which the program's end becomes known.
+//! Traces the processes of a program by `ptrace(2)`: handles their stops, and decides when the program's end becomes visible.
 //!
-//! A [`Tracer`] is a thread of this process. It takes a process over when that process asks for it ([`TraceRequest::send`]),
-//! lets every stop be handled ([`StopHandler`]), and forwards every signal. Whether the process is our child, our parent or
-//! neither makes no difference.
+//! A [`Tracer`] is a thread of this process. It takes over a process that asks for it ([`TraceRequest::send`]), passes every stop to a
+//! handler ([`StopHandler`]), and forwards every signal. It works equally for a child of this process, for its parent, and for an unrelated
+//! process.
 //!
 //! ```text
 //! let (request, acceptor) = trace::request_pair()?;  // before the fork, so that both have it
@@ -10,15 +10,16 @@
 //! request.send()?;                                   // in the process to trace, before it becomes the program
 //! ```
 //!
-//! The end of the traced process has two steps. [`Tracer::ended`] tells how it ended, and leaves it unburied: its parent,
-//! if that is another process, does not know yet. [`Tracer::release`] lets its parent know.
+//! The end of the traced process has two steps. [`Tracer::ended`] returns how the process ended, but does not reap it. Its parent, if that
+//! is another process, learns of the end only after [`Tracer::release`].
 //!
 //! # Choices
-//! - **A thread of its own**, not a call in a loop that does other things: a stopped thread waits for the tracer, while
-//!   a look at a program's memory takes milliseconds. Such a thread can tell its tracees from this process's children
-//!   (`__WNOTHREAD`), and `Command::spawn`, which returns once the program runs, needs somebody to continue it.
-//! - **`PTRACE_SEIZE`**: it stops nothing, and tells stops of job control from others, so that `SIGSTOP` and `SIGCONT` work.
-//! - **`PTRACE_O_EXITKILL`**: when this process is killed, the kernel kills whatever it traces.
+//! - **A separate thread**, not a call in a loop with other work: a stopped thread waits for the tracer, whereas an inspection of a
+//!   program's memory takes milliseconds. Also, a separate thread can distinguish its tracees from this process's children (`__WNOTHREAD`),
+//!   and can continue the program while `Command::spawn` waits for it to execute.
+//! - **`PTRACE_SEIZE`**: it does not stop the thread, and it distinguishes job-control stops from other stops, so that `SIGSTOP` and
+//!   `SIGCONT` work.
+//! - **`PTRACE_O_EXITKILL`**: if this process is killed, the kernel kills all its tracees.
 //!
 //! # References
 //! `ptrace(2)`, `wait(2)`; `kernel/ptrace.c` and `kernel/exit.c` (Linux 6.18).
@@ -44,21 +45,21 @@ use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::Acquire, Ordering::Release};
 
-/// A thread that traces a process, and those that its handler follows.
+/// A thread that traces a process, and all processes that its handler follows.
 ///
-/// It ends when all of them have ended and the first was released. Dropping this releases the first.
+/// The thread ends when all of them have ended and the first process was released. Dropping the tracer releases the first process.
 pub(crate) struct Tracer {
     traced: Arc<Traced>,
 }
 
-/// State that a tracer and its thread share.
+/// State that is shared by a tracer and its thread.
 #[derive(Default)]
 struct Traced {
-    /// Number of the process; 0: none has asked yet.
+    /// Number of the traced process; 0 if no process has asked yet.
     pid: AtomicU32,
-    /// Exit status that the process is to end with, and [`WANTED`]; 0: none.
+    /// Exit status with which the process is to end, plus [`WANTED`]; 0 if it need not end.
     status: AtomicU32,
-    /// Number of signals that asked the process to end; below, the last.
+    /// Number of signals that asked the process to end (`asked`), and the last of them (`signal`).
     asked: AtomicU32,
     signal: AtomicI32,
 }
@@ -66,7 +67,7 @@ struct Traced {
 const WANTED: u32 = 0x100;
 
 impl Traced {
-    /// Notes a signal that comes to the process.
+    /// Notes a signal that is delivered to the process.
     fn note(&self, signal: c_int) {
         if ENDS.contains(&signal) {
             self.signal.store(signal, Release);
@@ -80,7 +81,7 @@ impl Traced {
 }
 
 impl Tracer {
-    /// Starts the thread, which waits for the process that asks to be traced.
+    /// Starts the thread, which waits for a process that asks to be traced.
     ///
     /// # Errors
     /// [`PagingError::Failed`] if this machine has no room for another thread.
@@ -97,34 +98,34 @@ impl Tracer {
         Ok(Tracer { traced })
     }
 
-    /// Returns the process that asked to be traced and is.
+    /// Returns the process that asked to be traced, once it is traced.
     pub(crate) fn traced(&self) -> Option<u32> {
         Some(self.traced.pid.load(Acquire)).filter(|pid| *pid != 0)
     }
 
-    /// Returns how the traced process has ended, if all its threads have. Its parent does not know before
-    /// [`Tracer::release`]. `SIGCHLD` comes to this process when the answer changes.
+    /// Returns how the traced process ended, once all its threads have ended. Its parent cannot see the end before [`Tracer::release`].
+    /// This process gets `SIGCHLD` when the result changes.
     pub(crate) fn ended(&self) -> Option<ProgramEnd> {
         raw::end_of(self.traced()?)
     }
 
-    /// Returns the signals that asked the process to end so far, whether it handles them or not.
+    /// Returns the requests to end that the process has received as signals, whether it handles them or not.
     pub(crate) fn asked_to_end(&self) -> Asked {
         Asked { times: self.traced.asked.load(Acquire), signal: self.traced.signal.load(Acquire) }
     }
 
-    /// Has the traced process end with this exit status, if it can still be stopped: a thread that waits in the kernel for
-    /// a page cannot.
+    /// Makes the traced process end with this exit status, if it can still be stopped. A process whose thread waits in the kernel for a
+    /// page cannot be stopped.
     pub(crate) fn end_with(&self, status: u8) {
         self.traced.status.store(u32::from(status) | WANTED, Release);
         if let Some(pid) = self.traced().and_then(|pid| Pid::from_raw(pid as i32)) {
-            // The thread hears of it. One that has ended meanwhile needs none.
+            // The signal stops the process for its tracer thread. An error means that the process has ended, so no signal is needed.
             let _ = rustix::process::kill_process(pid, Signal::STOP);
         }
     }
 
-    /// Lets the parent of the traced process know of its end. If that is us, the process is buried; if it has not ended,
-    /// nothing happens.
+    /// Makes the end of the traced process visible to its parent. If the parent is this process, the traced process is reaped. Does nothing
+    /// if the process has not ended.
     pub(crate) fn release(&self) {
         if let Some(pid) = self.traced() {
             raw::bury(pid);
@@ -132,7 +133,7 @@ impl Tracer {
     }
 }
 
-/// Starts a thread that traces what `handler` seizes when it begins ([`StopHandler::begin`]), until nothing of it is left.
+/// Starts a thread that traces the processes which `handler` seizes at its start ([`StopHandler::begin`]), until none of them is left.
 ///
 /// # Errors
 /// [`PagingError::Failed`] if this machine has no room for another thread.

@@ -1,4 +1,4 @@
-//! The tracer's thread: waits for stops and ends, and continues what stopped.
+//! The tracer's thread: waits for stops and exits of tracees, and continues stopped threads.
 
 use super::Traced;
 use super::raw;
@@ -9,8 +9,8 @@ use rustix::io::Errno;
 use std::sync::atomic::Ordering::Release;
 use std::time::Duration;
 
-/// Time between looks for ends while the traced process, which has ended, is not yet released: a wait for any end would
-/// find that one again and again.
+/// Interval between two searches for exits after the traced process has ended but is not released yet. Polling is needed because a blocking
+/// wait for any exit would return that process again and again.
 const PACE: Duration = Duration::from_millis(1);
 
 /// Traces the process that asks for it, until no tracee is left.
@@ -20,25 +20,25 @@ pub(super) fn run(acceptor: TraceAcceptor, traced: &Traced, handler: impl StopHa
     serve(Some((pid, traced)), handler);
 }
 
-/// Serves all tracees of this thread until none is left. The end of one of them may be kept.
+/// Serves all tracees of this thread until none is left. `kept` is a process whose exit must not be reaped here.
 pub(super) fn serve(kept: Option<(u32, &Traced)>, handler: impl StopHandler) {
     let mut pump = Pump { kept, handler, others: Vec::new() };
     while pump.step().is_ok() {}
 }
 
 struct Pump<'a, H> {
-    /// The process whose end [`super::Tracer::release`] makes known.
+    /// The process whose end only [`super::Tracer::release`] makes visible.
     kept: Option<(u32, &'a Traced)>,
     handler: H,
-    /// All other threads that have stopped at least once, as each does at its birth.
+    /// All other threads that have stopped at least once; every thread stops at its creation.
     others: Vec<u32>,
 }
 
 impl<H: StopHandler> Pump<'_, H> {
-    /// Handles one stop or end.
+    /// Waits for one stop or exit, and handles it.
     ///
     /// # Errors
-    /// `ECHILD` if no tracee is left.
+    /// `ECHILD` if there is no tracee left.
     fn step(&mut self) -> Result<(), Errno> {
         match raw::look(true, true)? {
             Some(found) if found.stop.is_some() => self.stopped(found.thread),
@@ -53,7 +53,7 @@ impl<H: StopHandler> Pump<'_, H> {
         self.kept.is_some_and(|(first, _)| first == thread)
     }
 
-    /// Has the first process exit if that is wanted. Returns true if it does.
+    /// Makes the first process exit if that was requested. Returns true if it exits.
     #[cfg(target_arch = "x86_64")]
     fn end(&self, thread: u32) -> bool {
         let wanted = self.kept.filter(|(first, _)| *first == thread).and_then(|(_, traced)| traced.status());
@@ -65,8 +65,8 @@ impl<H: StopHandler> Pump<'_, H> {
         false
     }
 
-    /// Returns whether the end of a thread is for others to take: of a process that is to be released, and of our own
-    /// children, for which a run waits as if they were not traced.
+    /// Returns whether the exit of a thread must not be reaped here: because it is the process that is to be released, or a child of this
+    /// process, for which the run itself waits.
     fn is_kept(&self, thread: u32) -> bool {
         self.is_first(thread) || proc::parent(thread) == Some(std::process::id())
     }
@@ -91,7 +91,7 @@ impl<H: StopHandler> Pump<'_, H> {
             return;
         }
         let next = self.handler.stopped(thread, stop);
-        // A thread that was killed meanwhile is found by the next look.
+        // If a thread was killed meanwhile, the next wait finds its exit.
         let _ = match next {
             Next::Run(signal) => raw::run(thread, signal),
             Next::ToSyscallExit(signal) => raw::run_to_syscall_exit(thread, signal),
@@ -110,12 +110,12 @@ impl<H: StopHandler> Pump<'_, H> {
         self.handler.ended(thread);
     }
 
-    /// Serves the others while a kept process, which has ended, is not yet released. The thread must not end before: the
-    /// kernel would release what it traces.
+    /// Serves the other tracees while a kept process has ended but is not released yet. The thread must not end earlier, because the kernel
+    /// would then release its tracees.
     fn outlive(&mut self, kept: u32) {
         self.handler.ended(kept);
         while raw::end_of(kept).is_some() {
-            // `ECHILD` if none of the others is left.
+            // `ECHILD` means that none of the other tracees is left.
             while let Ok(Some(found)) = raw::look(false, false) {
                 self.stopped(found.thread);
             }

@@ -1,22 +1,22 @@
-//! Requests of `ptrace(2)`, and waits for tracees.
+//! Wrappers of `ptrace(2)` requests, and waits for tracees.
 
 use crate::proc;
 use crate::program_end::ProgramEnd;
 use rustix::io::Errno;
 use std::ffi::{c_int, c_uint, c_void};
 
-/// Waits for clones too, which deliver no signal when they end.
+/// Waits also for clones, which send no signal when they end.
 const ALL: c_int = libc::__WALL;
 
-/// Options of `PTRACE_SEIZE` for every traced process: it is killed with its tracer, tells when it becomes another program,
-/// and marks stops at system calls. A handler adds those that it needs.
+/// Options of `PTRACE_SEIZE` for every traced process: it is killed together with its tracer, reports `execve`, and marks its stops at
+/// system calls. A handler adds the options that it needs.
 pub(crate) const USUAL: c_int =
     libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACESYSGOOD;
 
 fn request(request: c_uint, thread: u32, address: usize, data: usize) -> Result<(), Errno> {
     let thread = thread as libc::pid_t;
-    // SAFETY: the requests here take numbers, or the address of a value that outlives the call and has the kind that
-    // the kernel fills in or reads.
+    // SAFETY: each request here takes numbers, or the address of a value that outlives the call and has the type that the kernel reads or
+    // fills in.
     match unsafe { libc::ptrace(request, thread, address as *mut c_void, data as *mut c_void) } {
         -1 => Err(last_error()),
         _ => Ok(()),
@@ -30,12 +30,12 @@ fn last_error() -> Errno {
 /// Traces a thread, without stopping it.
 ///
 /// # Errors
-/// `EPERM` if that is not permitted, or the thread is traced already; `ESRCH` if there is none of this number.
+/// `EPERM` if tracing is not permitted or the thread is traced already; `ESRCH` if no thread has this number.
 pub(crate) fn seize(thread: u32, options: c_int) -> Result<(), Errno> {
     request(libc::PTRACE_SEIZE, thread, 0, options as usize)
 }
 
-/// Continues a stopped thread, and delivers a signal to it; 0: none.
+/// Continues a stopped thread, and delivers a signal to it; 0 delivers none.
 ///
 /// # Errors
 /// `ESRCH` if the thread was killed meanwhile.
@@ -43,7 +43,7 @@ pub(crate) fn run(thread: u32, signal: c_int) -> Result<(), Errno> {
     request(libc::PTRACE_CONT, thread, 0, signal as usize)
 }
 
-/// Continues a stopped thread up to the end of its system call.
+/// Continues a stopped thread until it leaves its system call.
 ///
 /// # Errors
 /// `ESRCH` if the thread was killed meanwhile.
@@ -51,7 +51,7 @@ pub(crate) fn run_to_syscall_exit(thread: u32, signal: c_int) -> Result<(), Errn
     request(libc::PTRACE_SYSCALL, thread, 0, signal as usize)
 }
 
-/// Leaves a thread stopped, and hears when it is continued.
+/// Leaves a thread stopped, but lets its tracer learn when the thread is continued (`SIGCONT`).
 ///
 /// # Errors
 /// `ESRCH` if the thread was killed meanwhile.
@@ -59,7 +59,7 @@ pub(crate) fn listen(thread: u32) -> Result<(), Errno> {
     request(libc::PTRACE_LISTEN, thread, 0, 0)
 }
 
-/// Lets a stopped thread run without a tracer, and delivers a signal to it; 0: none.
+/// Detaches from a stopped thread, which continues, and delivers a signal to it; 0 delivers none.
 ///
 /// # Errors
 /// `ESRCH` if the thread was killed meanwhile.
@@ -67,7 +67,7 @@ pub(crate) fn detach(thread: u32, signal: c_int) -> Result<(), Errno> {
     request(libc::PTRACE_DETACH, thread, 0, signal as usize)
 }
 
-/// Stops a traced thread as soon as it can, in a way that its program does not notice.
+/// Stops a traced thread as soon as possible, without an effect that its program notices.
 ///
 /// # Errors
 /// `ESRCH` if the thread was killed meanwhile.
@@ -83,7 +83,7 @@ pub(crate) fn set_options(thread: u32, options: c_int) -> Result<(), Errno> {
     request(libc::PTRACE_SETOPTIONS, thread, 0, options as usize)
 }
 
-/// Returns the mask of blocked signals of a stopped thread: signal n is bit n - 1.
+/// Returns the mask of blocked signals of a stopped thread; bit n - 1 is signal n.
 ///
 /// # Errors
 /// `ESRCH` if the thread was killed meanwhile.
@@ -122,13 +122,13 @@ pub(crate) fn set_registers(thread: u32, registers: &libc::user_regs_struct) -> 
     request(libc::PTRACE_SETREGS, thread, 0, (&raw const *registers).addr())
 }
 
-/// Longest vector state of any processor (with AMX).
+/// Size of the largest vector state of any processor (with AMX), in bytes.
 #[cfg(target_arch = "x86_64")]
 const LONGEST_STATE: usize = 16 << 10;
 #[cfg(target_arch = "x86_64")]
 const NT_X86_XSTATE: usize = 0x202;
 
-/// Returns the floating-point and vector registers of a stopped thread, as the kernel saves them.
+/// Returns the floating-point and vector registers of a stopped thread, in the kernel's format.
 ///
 /// # Errors
 /// `ESRCH` if the thread was killed meanwhile.
@@ -141,7 +141,7 @@ pub(crate) fn vector_state(thread: u32) -> Result<Vec<u8>, Errno> {
     Ok(state)
 }
 
-/// Sets what [`vector_state`] returned.
+/// Restores the registers that [`vector_state`] returned.
 ///
 /// # Errors
 /// `ESRCH` if the thread was killed meanwhile.
@@ -151,22 +151,22 @@ pub(crate) fn set_vector_state(thread: u32, state: &[u8]) -> Result<(), Errno> {
     request(libc::PTRACE_SETREGSET, thread, NT_X86_XSTATE, (&raw const part).addr())
 }
 
-/// Returns the address of a stopped thread's area for restartable sequences (`struct rseq`), if it has one that the kernel
-/// knows of.
+/// Returns the address of a stopped thread's area for restartable sequences (`struct rseq`), if the thread has registered one with the
+/// kernel.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn sequence_area(thread: u32) -> Option<usize> {
     const PTRACE_GET_RSEQ_CONFIGURATION: c_uint = 0x420f;
-    // `struct ptrace_rseq_configuration`: the address, and lengths and marks.
+    // `struct ptrace_rseq_configuration`: the address, followed by lengths and flags.
     let mut configuration = [0u64; 3];
     let (len, at) = (size_of_val(&configuration), (&raw mut configuration).addr());
     request(PTRACE_GET_RSEQ_CONFIGURATION, thread, len, at).ok()?;
     Some(configuration[0] as usize).filter(|area| *area != 0)
 }
 
-/// Takes the status of a stop, if the thread has stopped.
+/// Returns the status of a stop, and consumes the stop, if the thread has stopped.
 ///
 /// # Errors
-/// `ESRCH` if it has ended instead, which [`look`] will find.
+/// `ESRCH` if the thread has ended instead; [`look`] will find its exit.
 pub(super) fn stop_now(thread: u32) -> Result<Option<c_int>, Errno> {
     let options = libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT | libc::WNOHANG;
     match wait(libc::P_PID, thread, options).map_err(|_| Errno::SRCH)? {
@@ -176,10 +176,10 @@ pub(super) fn stop_now(thread: u32) -> Result<Option<c_int>, Errno> {
     }
 }
 
-/// Waits for the next stop of a thread that was continued, and takes its status.
+/// Waits for the next stop of a continued thread, consumes the stop, and returns its status.
 ///
 /// # Errors
-/// `ESRCH` if it ended instead, which [`look`] will find.
+/// `ESRCH` if the thread has ended instead; [`look`] will find its exit.
 pub(super) fn next_stop(thread: u32) -> Result<c_int, Errno> {
     loop {
         let found = wait(libc::P_PID, thread, libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT | libc::WNOHANG);
@@ -195,8 +195,9 @@ pub(super) fn next_stop(thread: u32) -> Result<c_int, Errno> {
     }
 }
 
-/// Waits until something happens to a thread, or to another that the calling thread traces. A wait for the thread alone could last
-/// for ever: that for the first thread of a process that was killed ends only when all others have been waited for.
+/// Waits for an event of a thread, or of any other thread that the calling thread traces. It does not wait for the one thread alone,
+/// because such a wait could last forever: for the first thread of a process that was killed, it returns only after all other threads have
+/// been waited for.
 ///
 /// # Errors
 /// `ESRCH` if the thread has ended.
@@ -205,7 +206,7 @@ fn await_any(thread: u32) -> Result<(), Errno> {
     match look(true, true).map_err(|_| Errno::SRCH)? {
         Some(found) if found.thread == thread => Ok(()),
         _ if proc::is_zombie(thread) => Err(Errno::SRCH),
-        // That of another stays there for later, and would end the next wait at once.
+        // An event of another thread stays pending for later, and would make the next wait return at once. Therefore this sleeps.
         _ => {
             std::thread::sleep(NAP);
             Ok(())
@@ -213,26 +214,26 @@ fn await_any(thread: u32) -> Result<(), Errno> {
     }
 }
 
-/// Reads a process's memory.
+/// Reads memory of a process.
 ///
 /// # Errors
-/// `EFAULT` if not all of it is there.
+/// `EFAULT` if part of the range is not mapped.
 pub(crate) fn read_memory(process: u32, at: usize, bytes: &mut [u8]) -> Result<(), Errno> {
     let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     let remote = libc::iovec { iov_base: at as *mut c_void, iov_len: bytes.len() };
-    // SAFETY: our side is the caller's, and the kernel checks the other.
+    // SAFETY: the local buffer is the caller's, and the kernel checks the remote range.
     let done = unsafe { libc::process_vm_readv(process as i32, &local, 1, &remote, 1, 0) };
     whole(done, bytes.len())
 }
 
-/// Writes to a process's memory.
+/// Writes to the memory of a process.
 ///
 /// # Errors
-/// `EFAULT` if not all of it is there and writable.
+/// `EFAULT` if part of the range is not mapped or not writable.
 pub(crate) fn write_memory(process: u32, at: usize, bytes: &[u8]) -> Result<(), Errno> {
     let local = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let remote = libc::iovec { iov_base: at as *mut c_void, iov_len: bytes.len() };
-    // SAFETY: our side is the caller's and is only read, and the kernel checks the other.
+    // SAFETY: the local buffer is the caller's and is only read; the kernel checks the remote range.
     let done = unsafe { libc::process_vm_writev(process as i32, &local, 1, &remote, 1, 0) };
     whole(done, bytes.len())
 }
@@ -245,24 +246,24 @@ fn whole(done: isize, len: usize) -> Result<(), Errno> {
     }
 }
 
-/// Returns the number that belongs to an event.
+/// Returns the message of a ptrace event, for example the number of a new thread.
 pub(crate) fn message(thread: u32) -> Option<u64> {
     let mut message = 0u64;
     request(libc::PTRACE_GETEVENTMSG as c_uint, thread, 0, (&raw mut message).addr()).ok()?;
     Some(message)
 }
 
-/// What a wait found.
+/// Result of a wait for a tracee.
 pub(crate) struct Found {
     pub thread: u32,
     /// Status of the stop; `None` if the thread has ended.
     pub stop: Option<c_int>,
 }
 
-/// Looks for a stop, or also an end, of a thread that the calling thread traces, and leaves it there.
+/// Looks for a stop of any thread that the calling thread traces, with `also_ends` also for an exit. Does not consume the stop or exit.
 ///
 /// # Errors
-/// `ECHILD` if it traces none.
+/// `ECHILD` if the calling thread traces no thread.
 pub(crate) fn look(also_ends: bool, block: bool) -> Result<Option<Found>, Errno> {
     let ends = if also_ends { libc::WEXITED } else { 0 };
     let hang = if block { 0 } else { libc::WNOHANG };
@@ -270,29 +271,29 @@ pub(crate) fn look(also_ends: bool, block: bool) -> Result<Option<Found>, Errno>
     wait(libc::P_ALL, 0, options)
 }
 
-/// Takes the stop of a thread that [`look`] found. Returns its status, or `None` if the thread was killed meanwhile.
+/// Consumes the stop of a thread that [`look`] found. Returns its status, or `None` if the thread was killed meanwhile.
 pub(crate) fn take_stop(thread: u32) -> Option<c_int> {
     wait(libc::P_PID, thread, libc::WSTOPPED | libc::WNOHANG).ok().flatten()?.stop
 }
 
-/// Returns how a child or tracee has ended, and leaves it there.
+/// Returns how a child or tracee has ended, without reaping it; `None` if it has not ended.
 pub(crate) fn end_of(pid: u32) -> Option<ProgramEnd> {
     let mut info = empty_info();
     waitid(libc::P_PID, pid, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT, &mut info).ok()?;
-    // SAFETY: `waitid` fills it in, or leaves zeros.
+    // SAFETY: `waitid` fills the field in, or leaves it zero.
     let status = unsafe { info.si_status() };
     match info.si_code {
         libc::CLD_EXITED => Some(ProgramEnd::Exited(status as u8)),
         libc::CLD_KILLED | libc::CLD_DUMPED => Some(ProgramEnd::Signaled((status & 0x7f) as u8)),
-        // A stop: waits for a tracee find those, too, whatever they ask for.
+        // A stop, because waits for a tracee return stops even if only exits were requested.
         _ => None,
     }
 }
 
-/// Takes the end of a child or tracee, if it has ended.
+/// Reaps a child or tracee, if it has ended.
 pub(crate) fn bury(pid: u32) {
     if end_of(pid).is_some() {
-        // Another thread of ours may have been faster.
+        // An error is ignored, because another thread of this process may have reaped it first.
         let _ = wait(libc::P_PID, pid, libc::WEXITED | libc::WNOHANG);
     }
 }
@@ -300,14 +301,14 @@ pub(crate) fn bury(pid: u32) {
 fn wait(kind: libc::idtype_t, id: u32, options: c_int) -> Result<Option<Found>, Errno> {
     let mut info = empty_info();
     waitid(kind, id, options, &mut info)?;
-    // SAFETY: `waitid` fills both in, or leaves zeros.
+    // SAFETY: `waitid` fills both fields in, or leaves them zero.
     let (thread, status) = unsafe { (info.si_pid() as u32, info.si_status()) };
     let stop = matches!(info.si_code, libc::CLD_TRAPPED | libc::CLD_STOPPED).then_some(status);
     Ok((thread != 0).then_some(Found { thread, stop }))
 }
 
 fn empty_info() -> libc::siginfo_t {
-    // SAFETY: plain numbers and addresses, for which zero is valid.
+    // SAFETY: the struct consists of plain numbers and addresses, for which zero is valid.
     unsafe { std::mem::zeroed() }
 }
 

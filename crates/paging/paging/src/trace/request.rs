@@ -1,4 +1,4 @@
-//! Request of a process to be traced, and the tracer's answer.
+//! Request of a process to be traced, and the answer of the tracer.
 
 use super::raw;
 use crate::PagingError;
@@ -8,16 +8,16 @@ use rustix::process::PTracer;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Side of the process to be traced.
+/// End of the connection that belongs to the process to be traced.
 pub(crate) struct TraceRequest(OwnedFd);
 
-/// Side of the tracer.
+/// End of the connection that belongs to the tracer.
 pub(crate) struct TraceAcceptor(OwnedFd);
 
-/// Makes both sides.
+/// Makes both ends of the connection.
 ///
 /// # Errors
-/// [`PagingError::Failed`] if this process can open no more files.
+/// [`PagingError::Failed`] if this process cannot open more files.
 pub(crate) fn request_pair() -> Result<(TraceRequest, TraceAcceptor), PagingError> {
     let (outside, inside) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
@@ -26,14 +26,14 @@ pub(crate) fn request_pair() -> Result<(TraceRequest, TraceAcceptor), PagingErro
 }
 
 impl TraceRequest {
-    /// Asks to be traced; returns when this process is. Neither allocates nor locks, so that it may be called between a
-    /// fork and the program.
+    /// Asks to be traced, and returns when this process is traced. Neither allocates nor locks, so that it may be called between a fork and
+    /// the execution of the program.
     ///
     /// # Errors
     /// `EPERM` if tracing is not permitted here, `EPIPE` if there is no tracer.
     pub(crate) fn send(&self) -> io::Result<()> {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
-        // Where only descendants may be traced (Yama), the tracer may be our child.
+        // Needed if only descendants may be traced (Yama) while the tracer is a child of this process.
         permit(PTracer::Any);
         let answered = send(&self.0, &pid.to_ne_bytes(), SendFlags::NOSIGNAL).and_then(|_| receive(&self.0));
         permit(PTracer::None);
@@ -46,23 +46,23 @@ impl TraceRequest {
 }
 
 fn permit(tracer: PTracer) {
-    // `EINVAL` where there is no such restriction.
+    // `EINVAL` means that the kernel has no such restriction.
     let _ = rustix::process::set_ptracer(tracer);
 }
 
 impl TraceAcceptor {
-    /// Waits for a process, and traces it. Returns its number, or `None` if none asks or it cannot be traced.
+    /// Waits for a request, and traces the process. Returns the process number, or `None` if no process asks or it cannot be traced.
     pub(super) fn accept(self) -> Option<u32> {
         let pid = u32::from_ne_bytes(receive(&self.0).ok()??);
         let seized = raw::seize(pid, raw::USUAL);
         let errno = seized.err().map_or(0, Errno::raw_os_error);
-        // A process that is gone needs no answer.
+        // A process that has ended needs no answer.
         let _ = send(&self.0, &errno.to_ne_bytes(), SendFlags::NOSIGNAL);
         seized.ok().map(|()| pid)
     }
 }
 
-/// Receives a message of four bytes; `None` if the other side is closed.
+/// Receives a message of four bytes; `None` if the other end is closed.
 fn receive(fd: &OwnedFd) -> Result<Option<[u8; 4]>, Errno> {
     let mut bytes = [0u8; 4];
     loop {

@@ -1,4 +1,4 @@
-//! Stops of traced threads, and how a thread goes on.
+//! Stops of traced threads, and how a thread continues after a stop.
 
 use super::raw;
 use rustix::io::Errno;
@@ -9,53 +9,53 @@ use std::ffi::c_int;
 pub(crate) enum Stop {
     /// A signal is about to be delivered.
     Signal(c_int),
-    /// A signal of job control stopped the whole process.
+    /// A job-control signal stopped the whole process.
     Group(c_int),
-    /// The first stop of a thread that is followed, before its first instruction; the answer to `PTRACE_INTERRUPT`; or
-    /// `SIGCONT` after [`Stop::Group`].
+    /// One of three: the first stop of a followed thread, before its first instruction; the response to `PTRACE_INTERRUPT`; or `SIGCONT`
+    /// after [`Stop::Group`].
     Pause,
-    /// It runs another program now. Its other threads are gone, and its number is that of the process; the number before
-    /// is given.
+    /// The thread has executed another program. The other threads of the process are gone, and the thread's number has become that of the
+    /// process; `before` is its number before.
     Exec { before: u32 },
-    /// It made this process or thread, which stops before its first instruction; the two stops come in any order. The
-    /// number is 0 if it names nothing here.
+    /// The thread has created this process or thread, which stops before its first instruction. The two stops arrive in any order. `child`
+    /// is 0 if its number cannot be read.
     Birth { child: u32 },
-    /// A filter of system calls asks about a call that was not yet made.
+    /// A system call filter stopped the thread before it makes a call.
     Seccomp { data: u32 },
-    /// A system call was made; only after [`Next::ToSyscallExit`].
+    /// The thread has finished a system call; only after [`Next::ToSyscallExit`].
     SyscallExit,
 }
 
-/// How a stopped thread goes on.
+/// How a stopped thread continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// It runs, and is delivered this signal; 0: none.
+    /// The thread runs, and gets this signal; 0 means no signal.
     Run(c_int),
-    /// Like [`Next::Run`], until its system call was made.
+    /// Like [`Next::Run`], but the thread stops again at the end of its system call.
     ToSyscallExit(c_int),
-    /// It stays stopped until `SIGCONT`.
+    /// The thread stays stopped until `SIGCONT`.
     Listen,
-    /// It stays stopped until the handler continues it ([`raw::run`]).
+    /// The thread stays stopped until the handler continues it ([`raw::run`]).
     Hold,
-    /// It runs, and is traced no more.
+    /// The thread runs, and is no longer traced.
     Leave,
 }
 
-/// Handler of stops, called in the tracer's thread. While it works, all stopped threads wait.
+/// Handler of stops, called in the tracer's thread. While the handler works, all stopped threads wait.
 ///
-/// A thread may vanish at any time: each request for it may fail with `ESRCH`, which is no error.
+/// A thread may be killed at any time. Therefore each request for a thread may fail with `ESRCH`, which is not an error.
 pub(crate) trait StopHandler: Send {
-    /// Seizes processes that run, for [`super::follow`].
+    /// Seizes running processes, for [`super::follow`].
     fn begin(&mut self) {}
 
-    /// Handles the stop of a thread.
+    /// Handles a stop of a thread, and returns how the thread continues.
     fn stopped(&mut self, thread: u32, stop: Stop) -> Next;
 
-    /// Hears that a thread has ended.
+    /// Called after a thread has ended.
     fn ended(&mut self, _thread: u32) {}
 }
 
-/// Any handler.
+/// A handler of any type.
 pub(crate) type AnyHandler = Box<dyn StopHandler>;
 
 impl StopHandler for AnyHandler {
@@ -72,7 +72,7 @@ impl StopHandler for AnyHandler {
     }
 }
 
-/// Handler that changes nothing: signals are delivered, stops of job control last.
+/// Handler that changes no behavior: signals are delivered, and job-control stops last.
 pub(crate) struct Forward;
 
 impl StopHandler for Forward {
@@ -84,7 +84,7 @@ impl StopHandler for Forward {
 const EVENT_STOP: c_int = 128;
 
 impl Stop {
-    /// Reads the kind from the status that `wait` gave: a signal, and above it an event.
+    /// Decodes the status that `wait` returned: a signal, and in the upper bits an event.
     pub(crate) fn of(thread: u32, status: c_int) -> Stop {
         let signal = status & 0xff;
         let number = || raw::message(thread).unwrap_or(0) as u32;
@@ -101,15 +101,15 @@ impl Stop {
         }
     }
 
-    /// Waits for the next stop of a thread that was continued. For handlers, in the tracer's thread.
+    /// Waits for the next stop of a continued thread. For handlers, in the tracer's thread.
     ///
     /// # Errors
-    /// `ESRCH` if it ended instead.
+    /// `ESRCH` if the thread has ended instead.
     pub(crate) fn next(thread: u32) -> Result<Stop, Errno> {
         raw::next_stop(thread).map(|status| Stop::of(thread, status))
     }
 
-    /// Returns the next stop of a thread that was continued, if it has come already.
+    /// Returns the next stop of a continued thread, if it has occurred already.
     ///
     /// # Errors
     /// `ESRCH` if the thread ended instead.
@@ -117,7 +117,7 @@ impl Stop {
         Ok(raw::stop_now(thread)?.map(|status| Stop::of(thread, status)))
     }
 
-    /// Returns how the thread would go on without a tracer.
+    /// Returns how the thread would continue without a tracer.
     pub(crate) fn onward(self) -> Next {
         match self {
             Stop::Signal(signal) => Next::Run(signal),

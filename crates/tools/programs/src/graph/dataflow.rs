@@ -1,5 +1,5 @@
-//! PageRank on timely dataflow (Murray et al., Naiad, SOSP 2013): each worker owns the nodes of its residue class, and the parts of ranks that
-//! go along edges are messages to the owners of their targets. An iteration is a time of the dataflow.
+//! PageRank on timely dataflow (Murray et al., Naiad, SOSP 2013). Each worker owns the nodes of one residue class. A node sends a part of
+//! its rank along each edge, as a message to the worker that owns the edge's target. Each iteration is one timestamp of the dataflow.
 
 use super::threads::DAMPING;
 use crate::ProgramError;
@@ -13,7 +13,7 @@ use timely::dataflow::operators::generic::operator::Operator;
 use timely::dataflow::operators::{ConnectLoop, Feedback, ToStream};
 use unrack_lines_kernels::SparseGraph;
 
-/// Returns the ranks after some iterations.
+/// Returns the ranks of all nodes after some iterations.
 ///
 /// # Errors
 /// [`ProgramError::Dataflow`] if the workers cannot be started, or one of them ends early.
@@ -43,14 +43,14 @@ pub(super) fn pagerank(
                     Exchange::new(move |part: &(u32, f64)| owner(part.0)),
                     "PageRank",
                     move |capability, _| {
-                        // Time of the iteration that has not ended.
+                        // Timestamp of the iteration in progress; `None` after the last one.
                         let mut now = Some(capability);
                         move |(edges, no_edges), (parts, no_parts), output| {
                             edges.for_each_stamp(|_, data| {
                                 data.for_each(|edges| state.borrow_mut().add_edges(edges));
                             });
                             parts.for_each_stamp(|stamp, data| {
-                                // Parts are given by the capability of one time.
+                                // The parts of one message have the capability of a single timestamp.
                                 if let Some(time) = stamp.least() {
                                     data.for_each(|parts| state.borrow_mut().add_parts(*time, parts));
                                 }
@@ -86,15 +86,16 @@ pub(super) fn pagerank(
     Ok(ranks)
 }
 
-/// Nodes of a worker: those whose number has its remainder.
+/// Nodes that one worker owns: those whose number modulo the number of workers is the worker's index.
 #[derive(Default)]
 struct Owned {
     index: usize,
     peers: usize,
     nodes: usize,
-    /// Edges as they came: source and target.
+    /// Edges in order of arrival, as source and target.
     edges: Vec<(u32, u32)>,
-    /// Parts that came, by node, for each iteration that has not ended: of a worker that is ahead, the next one's come early.
+    /// Sums of the received parts, by node, for each iteration that has not ended. There can be several iterations, because parts of the
+    /// next one arrive early from a worker that is ahead.
     sums: BTreeMap<u32, Vec<f64>>,
     ranks: Vec<f64>,
     degrees: Vec<u32>,
@@ -132,7 +133,7 @@ impl Owned {
         parts.drain(..).for_each(|(node, part)| sums[node as usize / peers] += part);
     }
 
-    /// Ends an iteration: the first has only edges.
+    /// Ends an iteration. In the first iteration only edges arrive.
     fn finish(&mut self, time: u32) {
         if time == 0 {
             self.edges.sort_unstable();
@@ -143,7 +144,7 @@ impl Owned {
         self.ranks.iter_mut().zip(sums).for_each(|(rank, sum)| *rank = base + DAMPING * sum);
     }
 
-    /// Gives each edge's part of its source's rank to `give`.
+    /// Passes the part of the source's rank that each edge carries to `give`.
     fn parts(&self, mut give: impl FnMut((u32, f64))) {
         for (from, to) in &self.edges {
             let place = self.place(*from);

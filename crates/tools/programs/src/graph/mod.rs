@@ -1,7 +1,7 @@
-//! PageRank and connected components of one graph: by one thread, by several, and on timely dataflow.
+//! PageRank and connected components of one graph: with one thread, with several threads, and on timely dataflow.
 //!
-//! COST (McSherry, Isard and Murray, HotOS 2015) asks how many cores a parallel system needs to outrun one thread; DDC (section 5.2)
-//! gives that thread remote memory. The graph is R-MAT's (Chakrabarti, Zhan and Faloutsos, SDM 2004), drawn for the run.
+//! COST (McSherry, Isard and Murray, HotOS 2015) measures how many cores a parallel system needs to outperform one thread; DDC (section
+//! 5.2) gives that thread remote memory. The graph is generated for each run by R-MAT (Chakrabarti, Zhan and Faloutsos, SDM 2004).
 
 mod dataflow;
 mod threads;
@@ -46,7 +46,7 @@ enum By {
     Dataflow,
 }
 
-/// Answers the question, and returns a line with the answer.
+/// Solves the problem, and returns a line with the result.
 pub(crate) fn run(args: &Args) -> Result<String, ProgramError> {
     let graph = SparseGraph::in_passes((args.size as usize) << 20);
     let (threads, nodes) = (usize::from(args.threads), graph.nodes());
@@ -59,13 +59,13 @@ pub(crate) fn run(args: &Args) -> Result<String, ProgramError> {
     Ok(format!("{nodes} nodes: {answer}"))
 }
 
-/// Says the sum of ranks and the largest, to as many digits as do not depend on the order of additions.
+/// Formats the sum of the ranks and the largest rank, with only those digits that do not depend on the order of additions.
 fn ranks(ranks: &[f64]) -> String {
     let largest = ranks.iter().copied().fold(0.0, f64::max);
     format!("ranks {:.6} in all, the largest {largest:.6e}", ranks.iter().sum::<f64>())
 }
 
-/// Says the number of components, and the size of the largest.
+/// Formats the number of components, and the size of the largest one.
 fn components(labels: &[u32]) -> String {
     let mut sizes = vec![0u32; labels.len()];
     labels.iter().for_each(|label| sizes[*label as usize] += 1);
@@ -78,7 +78,7 @@ mod tests {
     use super::threads::DAMPING;
     use super::*;
 
-    /// Ranks by the definition, edge by edge.
+    /// Computes the ranks by their definition, edge by edge.
     fn by_definition(graph: &SparseGraph, iterations: u32) -> Vec<f64> {
         let nodes = graph.nodes();
         let mut degrees = vec![0.0; nodes];

@@ -1,12 +1,12 @@
-//! PageRank and components by threads that share the graph.
+//! PageRank and connected components, computed by threads that share the graph.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use unrack_lines_kernels::SparseGraph;
 
-/// Chance that a walk follows an edge instead of moving to any node: PageRank's usual factor.
+/// Damping factor of PageRank, with its usual value: the probability of following an edge instead of jumping to a random node.
 pub(super) const DAMPING: f64 = 0.85;
 
-/// Returns the ranks after some iterations that pull along the edges: each thread has a part of the nodes.
+/// Returns the ranks after some iterations. Nodes pull ranks along their incoming edges, and each thread computes a part of the nodes.
 pub(super) fn pagerank(graph: &SparseGraph, iterations: u32, threads: usize) -> Vec<f64> {
     let nodes = graph.nodes();
     let mut degrees = vec![0u32; nodes];
@@ -32,8 +32,8 @@ pub(super) fn pagerank(graph: &SparseGraph, iterations: u32, threads: usize) -> 
     ranks
 }
 
-/// Returns the least node of each node's component, edges taken in both directions. One thread joins sets along the edges, as COST
-/// does; several send the least label along the edges until none changes.
+/// Returns for each node the smallest node of its component. Edges count in both directions. With one thread, sets are merged along the
+/// edges, as in COST; with several threads, the smallest label is propagated along the edges until no label changes.
 pub(super) fn components(graph: &SparseGraph, threads: usize) -> Vec<u32> {
     match threads {
         1 => joined(graph),
@@ -41,7 +41,7 @@ pub(super) fn components(graph: &SparseGraph, threads: usize) -> Vec<u32> {
     }
 }
 
-/// Union of sets by their least node, with paths halved.
+/// Merges sets by their smallest node, with path halving.
 fn joined(graph: &SparseGraph) -> Vec<u32> {
     let mut parents: Vec<u32> = (0..graph.nodes() as u32).collect();
     let root = |parents: &mut [u32], mut node: u32| {
@@ -60,7 +60,7 @@ fn joined(graph: &SparseGraph) -> Vec<u32> {
     (0..graph.nodes() as u32).map(|node| root(&mut parents, node)).collect()
 }
 
-/// Labels that only fall: whichever thread lowers one, the end is the same.
+/// Propagates labels. Labels only decrease, so the result does not depend on the order in which threads lower them.
 fn spread(graph: &SparseGraph, threads: usize) -> Vec<u32> {
     let labels: Vec<AtomicU32> = (0..graph.nodes() as u32).map(AtomicU32::new).collect();
     let changed = AtomicBool::new(true);
@@ -84,7 +84,7 @@ fn spread(graph: &SparseGraph, threads: usize) -> Vec<u32> {
     labels.into_iter().map(AtomicU32::into_inner).collect()
 }
 
-/// Does the work of each part on a thread of its own, and waits for all.
+/// Processes each part in a separate thread, and waits for all threads.
 fn each<T: Send>(parts: impl Iterator<Item = T>, work: impl Fn(T) + Sync) {
     std::thread::scope(|scope| {
         for part in parts {

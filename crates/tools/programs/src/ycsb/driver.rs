@@ -1,4 +1,4 @@
-//! Operations in batches: one for each connection is sent, then all answers are read.
+//! Performs operations in batches: sends one operation on each connection, and then reads all answers.
 
 use super::connection::Connection;
 use super::options::{Args, Store};
@@ -9,7 +9,7 @@ use crate::ProgramError;
 use unrack_basis::SplitMix64;
 use unrack_workload::ycsb::{CoreWorkload, Operations, RecordKey, RecordOperation};
 
-/// Records and bytes of values that were read.
+/// Number of records that were read, and total bytes of their values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Read {
     pub records: u64,
@@ -19,15 +19,15 @@ pub(super) struct Read {
 pub(super) struct Driver {
     store: Store,
     connections: Vec<Connection>,
-    /// Records that were loaded and inserted.
+    /// Number of records that were loaded or inserted.
     records: u64,
     seed: u64,
-    /// Fields to update, and their contents.
+    /// Generator for the fields to update and their contents.
     random: SplitMix64,
     pub read: Read,
 }
 
-/// Answers that an operation waits for.
+/// The answers that an operation expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answers {
     Written(u32),
@@ -54,8 +54,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Performs operations of a workload. An insert is a batch of its own: beside others, the store would decide whether a scan finds
-    /// its record.
+    /// Performs operations of a workload. Each insert is a separate batch; together with other operations, it would depend on timing in the
+    /// store whether a scan finds the inserted record.
     pub(super) fn run(&mut self, workload: CoreWorkload, operations: u64) -> Result<(), ProgramError> {
         let mut drawn = Operations::new(workload, self.records, self.seed);
         let mut batch = Vec::new();
@@ -75,7 +75,7 @@ impl Driver {
         self.batch(batch)
     }
 
-    /// Performs one operation on each connection: operation, record, and length of a scan.
+    /// Performs one operation on each connection. An operation is given as its kind, its record, and the length of a scan.
     fn batch(&mut self, batch: Vec<(RecordOperation, u64, u64)>) -> Result<(), ProgramError> {
         let mut waited = Vec::new();
         for (at, (operation, record, length)) in batch.into_iter().enumerate() {
@@ -160,6 +160,6 @@ impl Driver {
     }
 }
 
-/// Reader of an answer with a record, and of one to a write.
+/// Functions that read the answer to a read and the answer to a write.
 type Reads = fn(&mut Connection, &mut Read) -> Result<(), ProgramError>;
 type Writes = fn(&mut Connection) -> Result<(), ProgramError>;

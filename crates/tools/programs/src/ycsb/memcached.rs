@@ -1,14 +1,14 @@
-//! memcached: commands and answers of its text protocol (`doc/protocol.txt`). A record is one value of all its fields.
+//! memcached: commands and answers of its text protocol (`doc/protocol.txt`). A record is a single value that contains all fields.
 //!
-//! Departure: an update writes all fields. YCSB's binding replaces the value by the field that it updates alone, and so makes records
-//! smaller as it goes.
+//! Departure: an update writes all fields. YCSB's binding instead replaces the value by the updated field alone, so that its records become
+//! smaller over time.
 
 use super::connection::Connection;
 use super::driver::Read;
 use super::record::{FIELD_BYTES, FIELDS, fill};
 use crate::ProgramError;
 
-/// Adds the command that writes a record.
+/// Appends the command that writes a record.
 pub(super) fn write(to: &mut Connection, key: &[u8], seed: u64) {
     let out = &mut to.commands;
     out.extend_from_slice(b"set ");
@@ -22,7 +22,7 @@ pub(super) fn write(to: &mut Connection, key: &[u8], seed: u64) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Adds the command that reads a record.
+/// Appends the command that reads a record.
 pub(super) fn read(to: &mut Connection, key: &[u8]) {
     to.commands.extend_from_slice(b"get ");
     to.commands.extend_from_slice(key);
@@ -37,7 +37,7 @@ pub(super) fn written(from: &mut Connection) -> Result<(), ProgramError> {
     }
 }
 
-/// Reads the answer to [`read`]: the value, or nothing.
+/// Reads the answer to [`read`], which contains the value unless there is no such record.
 pub(super) fn record(from: &mut Connection, read: &mut Read) -> Result<(), ProgramError> {
     let line = from.line()?;
     if line == "END" {

@@ -1,11 +1,11 @@
-//! YCSB's workloads (Cooper et al., SoCC 2010) on a store that is started for the run.
+//! Runs YCSB's workloads (Cooper et al., SoCC 2010) on a store that is started for the run.
 //!
 //! ```text
-//! Operations -> driver --commands, one batch for all connections--> store, a process of its own
+//! Operations -> driver --commands, one batch for all connections--> store, a separate process
 //!                      <--answers, whose bytes are added up--------
 //! ```
-//! The driver keeps one operation under way on each connection, as YCSB's client threads do, from a single thread; an insert is alone.
-//! So the order of operations is the same in each run, and so is the sum of what they read.
+//! The driver keeps one operation in flight on each connection, like YCSB's client threads but from a single thread. An insert is in flight
+//! alone. Therefore each run has the same order of operations, and reads the same total of bytes.
 
 mod connection;
 mod driver;
@@ -22,7 +22,7 @@ use driver::Driver;
 use server::Server;
 use unrack_workload::ycsb::CoreWorkload;
 
-/// Runs the workloads, and returns a line that says what they did.
+/// Runs the workloads, and returns a line that summarizes the results.
 pub(crate) fn run(args: &Args) -> Result<String, ProgramError> {
     let asked: Vec<CoreWorkload> = args.workload.iter().map(|letter| letter.workload()).collect();
     if let Some(workload) = asked.iter().find(|workload| !args.store.can(**workload)) {

@@ -3,17 +3,17 @@
 use std::fmt::Write;
 use unrack_basis::SplitMix64;
 
-/// Fields of a record (`fieldcount`).
+/// Number of fields of a record (`fieldcount`).
 pub(super) const FIELDS: usize = 10;
 /// Bytes of a field (`fieldlength`).
 pub(super) const FIELD_BYTES: usize = 100;
 
-/// Returns a field's name.
+/// Returns the name of a field.
 pub(super) fn name(field: usize) -> String {
     format!("field{field}")
 }
 
-/// Fills a field with letters and digits that `seed` decides.
+/// Fills a field with letters and digits that depend only on `seed`.
 pub(super) fn fill(field: &mut String, seed: u64) {
     let mut random = SplitMix64::new(seed);
     field.clear();

@@ -1,5 +1,5 @@
-//! redis: commands and answers of its protocol (RESP 2), as YCSB's binding uses them. A record is a hash; a sorted set has all keys,
-//! by a number that their bytes decide, for scans.
+//! redis: commands and answers of its protocol (RESP 2), used in the same way as by YCSB's binding. A record is a hash. For scans, a sorted
+//! set contains all keys, ordered by a number that is computed from the bytes of each key.
 
 use super::connection::Connection;
 use super::driver::Read;
@@ -7,10 +7,10 @@ use super::record::{FIELDS, fill, name};
 use crate::ProgramError;
 use unrack_basis::fnv_1a;
 
-/// Key of the sorted set (`RedisClient.INDEX_KEY`).
+/// Name of the sorted set (`RedisClient.INDEX_KEY`).
 const INDEX: &[u8] = b"_indices";
 
-/// Adds a command of these words.
+/// Appends a command that consists of these words.
 fn command(to: &mut Connection, words: &[&[u8]]) {
     let out = &mut to.commands;
     out.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
@@ -21,7 +21,7 @@ fn command(to: &mut Connection, words: &[&[u8]]) {
     }
 }
 
-/// Adds the commands that write a whole record.
+/// Appends the commands that write a whole record.
 pub(super) fn insert(to: &mut Connection, key: &[u8], seed: u64) {
     let names: Vec<String> = (0..FIELDS).map(name).collect();
     let mut values = vec![String::new(); FIELDS];
@@ -36,19 +36,19 @@ pub(super) fn insert(to: &mut Connection, key: &[u8], seed: u64) {
     command(to, &[b"ZADD", INDEX, score(key).as_bytes(), key]);
 }
 
-/// Adds the command that writes one field.
+/// Appends the command that writes one field.
 pub(super) fn update(to: &mut Connection, key: &[u8], field: usize, seed: u64) {
     let mut value = String::new();
     fill(&mut value, seed);
     command(to, &[b"HSET", key, name(field).as_bytes(), value.as_bytes()]);
 }
 
-/// Adds the command that reads a record.
+/// Appends the command that reads a record.
 pub(super) fn read(to: &mut Connection, key: &[u8]) {
     command(to, &[b"HGETALL", key]);
 }
 
-/// Adds the command that finds the keys from one on.
+/// Appends the command that returns `length` keys, starting at `key`.
 pub(super) fn find(to: &mut Connection, key: &[u8], length: u64) {
     let (score, length) = (score(key), length.to_string());
     let words =
@@ -57,11 +57,11 @@ pub(super) fn find(to: &mut Connection, key: &[u8], length: u64) {
 }
 
 fn score(key: &[u8]) -> String {
-    // A double has 53 bits for it.
+    // The score is a double, which represents integers of up to 53 bits exactly.
     (fnv_1a(key) >> 12).to_string()
 }
 
-/// Reads the answer to a command that writes: a number.
+/// Reads the answer to a write, which is a number.
 pub(super) fn written(from: &mut Connection) -> Result<(), ProgramError> {
     let line = from.line()?;
     match line.strip_prefix(':') {
@@ -70,7 +70,7 @@ pub(super) fn written(from: &mut Connection) -> Result<(), ProgramError> {
     }
 }
 
-/// Reads the answer to a command that reads a record: names and values of its fields.
+/// Reads the answer to a read, which contains the names and values of the record's fields.
 pub(super) fn record(from: &mut Connection, read: &mut Read) -> Result<(), ProgramError> {
     let words = length(from.line()?, '*')?;
     for word in 0..words {
@@ -82,7 +82,7 @@ pub(super) fn record(from: &mut Connection, read: &mut Read) -> Result<(), Progr
     Ok(())
 }
 
-/// Reads the answer to [`find`]: keys.
+/// Reads the answer to [`find`], which is a list of keys.
 pub(super) fn keys(from: &mut Connection) -> Result<Vec<Vec<u8>>, ProgramError> {
     let words = length(from.line()?, '*')?;
     let mut keys = Vec::new();
@@ -93,7 +93,7 @@ pub(super) fn keys(from: &mut Connection) -> Result<Vec<Vec<u8>>, ProgramError> 
     Ok(keys)
 }
 
-/// Returns the number of a line that begins with `sign`.
+/// Returns the number in a line that begins with `sign`.
 fn length(line: &str, sign: char) -> Result<u64, ProgramError> {
     line.strip_prefix(sign)
         .and_then(|number| number.parse().ok())

@@ -1,4 +1,4 @@
-//! A store as a process of its own, which ends with this one.
+//! A store in a separate process, which ends together with this process.
 
 use super::options::Store;
 use crate::ProgramError;
@@ -9,11 +9,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Time between two looks whether the store listens, and their number.
+/// Interval between two attempts to connect to a starting store, and number of attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 const LOOKS: u32 = 3000;
 
-/// Stores that this process has started: each has a folder of its own.
+/// Number of stores that this process has started. It gives each store a separate folder.
 static STARTED: AtomicU32 = AtomicU32::new(0);
 
 pub(super) struct Server {
@@ -38,7 +38,7 @@ impl Server {
             let why = io::Error::from(io::ErrorKind::NotFound);
             return Err(ProgramError::Lacking { program, package, why });
         }
-        // The kernel ends the store when this process ends, however that happens.
+        // `setpriv` makes the kernel kill the store when this process ends for any reason.
         let child = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", program])
             .args(words)
@@ -54,7 +54,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Returns the path at which the store listens.
+    /// Returns the path of the socket at which the store listens.
     pub(super) fn socket(&self) -> PathBuf {
         self.folder.join("socket")
     }
@@ -75,21 +75,21 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // All is in memory: nothing is lost by an end at once.
+        // All data are in memory, so killing the store loses no files.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
-/// Returns the store's arguments: it listens in `folder` alone, keeps all in memory, and drops nothing.
+/// Returns the arguments of the store. It listens only on a socket in `folder`, keeps all data in memory, and evicts no data.
 fn words(store: Store, folder: &Path) -> Vec<String> {
     let socket = folder.join("socket").display().to_string();
     let words: Vec<&str> = match store {
         Store::Redis => {
             vec!["--port", "0", "--save", "", "--appendonly", "no", "--loglevel", "warning", "--unixsocket"]
         }
-        // As root, it must be told whom to be.
+        // memcached refuses to run as root unless it is given a user.
         Store::Memcached => vec!["-u", "root", "-m", "65536", "-M", "-t", "1", "-s"],
     };
     words.into_iter().map(String::from).chain([socket]).collect()

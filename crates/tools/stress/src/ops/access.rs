@@ -1,10 +1,10 @@
-//! Operations that read and write memory: own pages, shared pages, heap blocks.
+//! Operations that read and write memory: private pages, shared pages, heap blocks.
 
 use crate::sys;
 use crate::worker::Worker;
 use unrack_basis::PAGE;
 
-/// Checks a few ranges of a few regions.
+/// Checks a few ranges in random regions.
 pub(super) fn visit(w: &mut Worker) {
     for _ in 0..w.rng.between(1, 16) {
         let region = w.any_region(1);
@@ -13,7 +13,7 @@ pub(super) fn visit(w: &mut Worker) {
     }
 }
 
-/// Checks a few ranges, and writes them again.
+/// Checks a few ranges, and then writes new bytes into them.
 pub(super) fn write(w: &mut Worker) {
     for _ in 0..w.rng.between(1, 16) {
         let region = w.any_region(1);
@@ -46,7 +46,7 @@ pub(super) fn heap(w: &mut Worker) {
     w.heap.exercise(&mut w.rng);
 }
 
-/// Changes one byte without telling the model. Every check must find it.
+/// Changes one byte without updating the model, so that every later check must find it.
 pub(super) fn corrupt(w: &mut Worker) {
     let region = w.any_region(1);
     let range = w.any_range(region, 1);

@@ -1,4 +1,4 @@
-//! Operations that make children. Each child must see memory as it was at the fork, and change only its own.
+//! Operations that create child processes. Each child must see the memory as it was at the fork, and changes only its own copy.
 
 use super::programs;
 use crate::model::{self, ZEROS};
@@ -9,13 +9,13 @@ use unrack_basis::PAGE;
 
 const DEEPEST: usize = 2;
 
-/// Forks a child that checks everything, changes some, lives on for a while, and may have children.
+/// Forks a child that checks all memory, changes some of it, performs operations for a while, and may fork children itself.
 pub(super) fn fork(w: &mut Worker) {
     // SAFETY: the child uses only this thread's memory, memory frozen by `with_child`, and malloc.
     with_child(w, "fork", || unsafe { libc::fork() });
 }
 
-/// Forks through the bare system call, which bypasses every handler that a library registered.
+/// Forks through the raw system call, which bypasses all handlers that libraries have registered for forks.
 pub(super) fn raw(w: &mut Worker) {
     // SAFETY: the arguments are those of fork, and the child uses the same memory as the child of `fork`.
     with_child(w, "raw clone", || unsafe {
@@ -23,13 +23,13 @@ pub(super) fn raw(w: &mut Worker) {
     });
 }
 
-/// Makes a child with `make`, changes pages meanwhile, and waits for the child.
+/// Creates a child with `make`, changes pages while the child lives, and waits for the child.
 fn with_child(w: &mut Worker, what: &str, make: impl Fn() -> i32) {
     if w.depth >= DEEPEST {
         return;
     }
     let go = Pair::pipe();
-    // At least one region makes the child worth its cost.
+    // Ensures that there is at least one region, otherwise the child would have nothing to check.
     w.any_region(1);
     let shared = w.shared.clone();
     let still = shared.with_child();
@@ -42,24 +42,24 @@ fn with_child(w: &mut Worker, what: &str, make: impl Fn() -> i32) {
     }
     drop((frozen, still));
     sys::must(child, what);
-    // The parent changes pages first, then lets the child check its own.
+    // The parent changes pages first, and only then permits the child to check its own copies.
     for _ in 0..w.rng.below(8) {
         let i = w.any_region(1);
         let range = w.any_range(i, 64);
         w.write(i, range);
     }
-    // SAFETY: one byte of a constant.
+    // SAFETY: writes one byte of a constant.
     sys::retry("write", || unsafe { libc::write(go.1, b"!".as_ptr().cast(), 1) });
     sys::wait(child, what);
     w.verify_everything();
 }
 
-/// Runs the child until its end: checks everything, performs some operations, and checks again.
+/// Runs the child until its end: checks all memory, performs some operations, and checks again.
 fn live(w: &mut Worker, go: Pair) -> ! {
     note("(in the child)");
     w.depth += 1;
     let mut byte = 0u8;
-    // SAFETY: room for one byte.
+    // SAFETY: the buffer has room for one byte.
     sys::retry("read", || unsafe { libc::read(go.0, (&raw mut byte).cast(), 1) });
     w.verify_everything();
     const DOES: &[&str] =
@@ -71,11 +71,11 @@ fn live(w: &mut Worker, go: Pair) -> ! {
         (op.run)(w);
     }
     w.verify_everything();
-    // SAFETY: this ends the child process only, without the parent's clean-up.
+    // SAFETY: this ends only the child process, without the parent's cleanup.
     unsafe { libc::_exit(0) }
 }
 
-/// Checks memory that a fork treats specially: shared with the child, or wiped in it.
+/// Checks memory that a fork treats specially: memory shared with the child, and memory wiped in the child.
 pub(super) fn family(w: &mut Worker) {
     let pages = w.rng.between(1, 32);
     let version = w.new_version();
@@ -90,7 +90,7 @@ pub(super) fn family(w: &mut Worker) {
     let check = |base: usize, page: usize, key: u64, what: &str| {
         expect(model::check(sys::bytes(base + page * PAGE, PAGE), key), what);
     };
-    // SAFETY: the child uses only the two mappings and ends itself.
+    // SAFETY: the child uses only the two mappings, and ends itself.
     let child = sys::must(unsafe { libc::fork() }, "fork");
     if child == 0 {
         for page in 0..pages {
@@ -98,7 +98,7 @@ pub(super) fn family(w: &mut Worker) {
             check(wiped, page, ZEROS, "wiped in the child");
             model::fill(sys::bytes_mut(shared + page * PAGE, PAGE), key(3, page));
         }
-        // SAFETY: this ends the child process only.
+        // SAFETY: this ends only the child process.
         unsafe { libc::_exit(0) }
     }
     sys::wait(child, "fork with shared memory");
@@ -110,11 +110,10 @@ pub(super) fn family(w: &mut Worker) {
     sys::unmap(wiped, pages);
 }
 
-/// Starts another program from a child that borrows this process's memory.
+/// Starts another program from a vfork child, which uses the memory of this process until it executes the program.
 pub(super) fn vfork(w: &mut Worker) {
     let program = programs::Mirror::prepare(w);
-    // SAFETY: the child of vfork only redirects its input and output, and calls execve with arguments prepared
-    // above.
+    // SAFETY: the vfork child only redirects its input and output, and calls execve with arguments prepared above.
     let child = unsafe { vfork_exec(&program) };
     sys::must(child, "vfork");
     program.talk(w);

@@ -37,7 +37,7 @@ pub(super) fn hole(w: &mut Worker) {
     cut_out(w, i, false);
 }
 
-/// Maps fresh memory over the middle of a region.
+/// Maps new memory over the middle of a region.
 pub(super) fn replace(w: &mut Worker) {
     let i = w.any_region(3);
     cut_out(w, i, true);
@@ -51,7 +51,7 @@ fn cut_tail(w: &mut Worker, i: usize, at: usize) {
     sys::unmap(tail.base, tail.len());
 }
 
-/// Unmaps the middle of a region, or maps fresh memory over it if `refill`.
+/// Unmaps the middle of a region, or maps new memory over it if `refill` is true.
 fn cut_out(w: &mut Worker, i: usize, refill: bool) {
     let len = w.regions[i].len();
     let from = w.rng.between(1, len - 2);
@@ -73,7 +73,7 @@ fn cut_out(w: &mut Worker, i: usize, refill: bool) {
     w.adopt(tail);
 }
 
-/// Reserves address space and commits parts of it, as allocators do.
+/// Reserves address space and makes parts of it usable, as allocators do.
 pub(super) fn reserve(w: &mut Worker) {
     let pages = w.any_size().max(4);
     let base = sys::map(pages, libc::PROT_NONE, sys::ANONYMOUS | libc::MAP_NORESERVE, -1);
@@ -135,8 +135,7 @@ pub(super) fn remap(w: &mut Worker) {
     }
 }
 
-/// Changes a region's protection, then checks some of it, writes some of it (which makes it writable again), or
-/// neither.
+/// Changes the protection of a region. Then checks part of it, or writes part of it (which makes it writable again), or does neither.
 pub(super) fn protect(w: &mut Worker) {
     let i = w.any_region(1);
     let prot = [libc::PROT_NONE, libc::PROT_READ, READ_WRITE][w.rng.below(3)];
@@ -149,7 +148,7 @@ pub(super) fn protect(w: &mut Worker) {
     }
 }
 
-/// Drops pages of a region (MADV_DONTNEED), which are then zeros.
+/// Discards pages of a region (MADV_DONTNEED), which must be zeros afterwards.
 pub(super) fn dontneed(w: &mut Worker) {
     let i = w.any_region(1);
     let range = w.any_range(i, usize::MAX);
@@ -174,7 +173,7 @@ pub(super) fn free(w: &mut Worker) {
     }
 }
 
-/// Gives advice that changes no byte. Old kernels refuse some of it.
+/// Gives advice that changes no byte. Old kernels refuse some advice.
 pub(super) fn advise(w: &mut Worker) {
     const ADVICE: &[i32] = &[
         libc::MADV_WILLNEED,
@@ -187,8 +186,8 @@ pub(super) fn advise(w: &mut Worker) {
     ];
     let advice = ADVICE[w.rng.below(ADVICE.len())];
     let i = w.any_region(1);
-    // The last two become a property of the mapping. Given to a part, they would split it, and the kernel does
-    // not move a range of several mappings.
+    // The last two kinds of advice become a property of the mapping. If they were given for a part, they would split the mapping, and the
+    // kernel does not move a range that consists of several mappings.
     let whole = matches!(advice, libc::MADV_SEQUENTIAL | libc::MADV_RANDOM);
     let range = if whole { w.regions[i].all() } else { w.any_range(i, 256) };
     note(format_args!("advice {advice}"));
@@ -197,7 +196,7 @@ pub(super) fn advise(w: &mut Worker) {
     region.verify(range);
 }
 
-/// Asks for large pages in a new region, writes it sparsely, and gives back parts of it.
+/// Requests large pages for a new region, writes the region sparsely, and discards parts of it.
 pub(super) fn large(w: &mut Worker) {
     let pages = w.rng.between(512, 1536);
     let region = Region::map(w.new_id(), pages);
@@ -219,7 +218,7 @@ pub(super) fn large(w: &mut Worker) {
     }
 }
 
-/// Locks pages of a region, writes them, and unlocks them.
+/// Locks pages of a region in memory, writes them, and unlocks them.
 pub(super) fn lock(w: &mut Worker) {
     let i = w.any_region(1);
     let range = w.any_range(i, 16);
@@ -233,7 +232,7 @@ pub(super) fn lock(w: &mut Worker) {
     region.verify(range);
 }
 
-/// Maps a file privately and shared, and checks that each mapping has the right bytes.
+/// Maps a file both privately and shared, and checks that each mapping has the correct bytes.
 pub(super) fn file(w: &mut Worker) {
     let pages = w.rng.between(1, 64);
     let file = sys::File::anonymous(pages);
@@ -255,7 +254,7 @@ pub(super) fn file(w: &mut Worker) {
         check(shared, page, 1);
         check(private, page, if page % 2 == 0 { 2 } else { 1 });
     }
-    // Dropping a private copy brings the file's bytes back.
+    // Discarding a private copy makes the file's bytes visible again.
     sys::advise(private, pages, libc::MADV_DONTNEED, false);
     (0..pages).for_each(|page| check(private, page, 1));
     sys::unmap(shared, pages);

@@ -1,4 +1,4 @@
-//! Table of all operations, by name. Each operation leaves memory and model in agreement.
+//! Table of all operations, by name. After each operation, memory and model agree.
 
 mod access;
 mod fork;

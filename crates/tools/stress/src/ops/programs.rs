@@ -1,4 +1,4 @@
-//! Operations with other programs and libraries: this program started again, and a library loaded at run time.
+//! Operations with other programs and libraries: a second instance of this program, and a library that is loaded at run time.
 
 use crate::model;
 use crate::story::{expect, fail};
@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use unrack_basis::{PAGE, mix_13};
 
-/// Prepared start of this program as `mirror`, which checks the bytes it reads and answers with others.
+/// Prepared start of this program as `mirror`, which checks the bytes that it reads and answers with other bytes.
 pub(super) struct Mirror {
     path: CString,
     arguments: Vec<CString>,
@@ -35,14 +35,14 @@ impl Mirror {
         Mirror { path, arguments, pointers, to: Pair::pipe(), from: Pair::pipe(), key, len }
     }
 
-    /// Becomes the program, in a child.
+    /// Executes the program. To be called in a child process.
     ///
     /// # Safety
     ///
-    /// No code of the caller may have to run after it.
+    /// The process may have no other code to run afterwards, because this call does not return.
     pub(super) unsafe fn exec(&self) -> ! {
         debug_assert_eq!(self.pointers.len(), self.arguments.len() + 1);
-        // SAFETY: the descriptors are open; the lists end in null; only `_exit` follows a failure.
+        // SAFETY: the descriptors are open; the lists end with null; only `_exit` follows a failure.
         unsafe {
             libc::dup2(self.to.0, 0);
             libc::dup2(self.from.1, 1);
@@ -51,12 +51,12 @@ impl Mirror {
         }
     }
 
-    /// Sends the bytes that the child checks, and checks its answer.
+    /// Sends the bytes that the child checks, and checks the child's answer.
     pub(super) fn talk(self, w: &mut Worker) {
         let Mirror { to, from, key, len, .. } = self;
         let out = pattern(key, len);
         let mut back = vec![0; len];
-        // SAFETY: each duplicate is owned by one file only; closing `to` ends the child's input.
+        // SAFETY: each duplicate belongs to one file only. Dropping `to` later closes the child's input.
         let (mut sink, mut source) = unsafe { (file(to.1), file(from.0)) };
         drop((to, from));
         if sink.write_all(&out).and_then(|()| source.read_exact(&mut back)).is_err() {
@@ -75,10 +75,10 @@ unsafe extern "C" {
 ///
 /// # Safety
 ///
-/// `fd` is open.
+/// `fd` must be open.
 unsafe fn file(fd: i32) -> std::fs::File {
     use std::os::fd::FromRawFd;
-    // SAFETY: nothing else owns the duplicate.
+    // SAFETY: the duplicate has no other owner.
     unsafe { std::fs::File::from_raw_fd(sys::must(libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3), "dup")) }
 }
 
@@ -93,7 +93,7 @@ fn own_path() -> std::path::PathBuf {
     std::env::current_exe().unwrap_or_else(|error| fail(format_args!("own path: {error}")))
 }
 
-/// Runs the other side of a [`Mirror`]: checks the bytes it reads, and answers.
+/// Runs as the child of a [`Mirror`]: checks the bytes that it reads, and answers.
 pub(crate) fn mirror(key: u64, len: usize) {
     let mut bytes = vec![0; len];
     if let Err(error) = std::io::stdin().lock().read_exact(&mut bytes) {
@@ -106,7 +106,7 @@ pub(crate) fn mirror(key: u64, len: usize) {
     }
 }
 
-/// Starts this program through posix_spawn, or through fork and exec.
+/// Starts this program by posix_spawn, or by fork and exec.
 pub(super) fn spawn(w: &mut Worker) {
     use std::os::unix::process::CommandExt;
     let (key, len) = (w.rng.next() | 1, w.rng.between(1, 256 * PAGE));
@@ -114,7 +114,7 @@ pub(super) fn spawn(w: &mut Worker) {
     command.arg("mirror").arg(key.to_string()).arg(len.to_string());
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     if w.rng.one_in(2) {
-        // SAFETY: the closure does nothing; its presence makes the library fork.
+        // SAFETY: the closure does nothing. Its presence makes the standard library use fork.
         unsafe { command.pre_exec(|| Ok(())) };
     }
     let ended = command.spawn().and_then(|mut child| {
@@ -130,10 +130,10 @@ pub(super) fn spawn(w: &mut Worker) {
     }
 }
 
-/// Loads a library, calls it and unloads it.
+/// Loads a library, calls a function of it and unloads it.
 pub(super) fn dlopen(w: &mut Worker) {
     for (library, symbol) in [(c"libm.so.6", c"cos"), (c"libresolv.so.2", c"ns_get16")] {
-        // SAFETY: both are parts of the C library; loading them runs nothing of ours.
+        // SAFETY: both are parts of the C library; loading them runs no code of this program.
         let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {
             fail(format_args!("dlopen {library:?}"));
@@ -141,13 +141,13 @@ pub(super) fn dlopen(w: &mut Worker) {
         // SAFETY: the handle is open.
         let found = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
         if library == c"libm.so.6" {
-            // SAFETY: this is `double cos(double)`.
+            // SAFETY: the symbol is `double cos(double)`.
             let cos: extern "C" fn(f64) -> f64 = unsafe { std::mem::transmute(found) };
             if cos(0.0).to_bits() != 1f64.to_bits() {
                 fail("cos(0) is not 1");
             }
         }
-        // SAFETY: the handle is open, and nothing from it is used again.
+        // SAFETY: the handle is open, and no symbol of the library is used afterwards.
         unsafe { libc::dlclose(handle) };
     }
     super::access::visit(w);

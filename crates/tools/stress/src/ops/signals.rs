@@ -1,4 +1,4 @@
-//! Operations with signals that arrive while memory is used, on any stack, and with handlers that repair faults.
+//! Operations with signals that arrive on any stack while memory is used, and with handlers that repair faults.
 
 use super::threads::recurse;
 use crate::model;
@@ -9,19 +9,19 @@ use std::cell::Cell;
 use std::ops::Range;
 use unrack_basis::{PAGE, mix_13};
 
-/// State that the handlers use on this thread. Plain cells need no set-up when a signal comes.
+/// State of this thread that the signal handlers use. It consists of plain cells, which need no initialization when a signal arrives.
 struct Board {
-    /// Number of signals handled.
+    /// Number of handled signals.
     count: Cell<usize>,
-    /// Address of the pages that the handler checks and writes. 0: none.
+    /// Address of the pages that the handler checks and writes; 0 if there are none.
     pages: Cell<usize>,
     /// Key of the bytes that the handler wrote last.
     key: Cell<u64>,
     /// True if a handler found wrong bytes.
     wrong: Cell<bool>,
-    /// Addresses, start and end, whose faults the handler repairs.
+    /// Address range (start and end) in which the handler repairs faults.
     guarded: Cell<(usize, usize)>,
-    /// Number of faults repaired.
+    /// Number of repaired faults.
     repaired: Cell<usize>,
 }
 
@@ -38,13 +38,13 @@ thread_local! {
     };
 }
 
-/// Pages of a board, which the handler checks and writes.
+/// Number of pages of a board that the handler checks and writes.
 const BOARD_PAGES: usize = 4;
 
 const NORMAL: i32 = libc::SIGUSR1;
 const ALTERNATE: i32 = libc::SIGUSR2;
 
-/// Registers the handlers of the whole process.
+/// Registers the handlers for the whole process.
 pub(crate) fn install_handlers() {
     install(NORMAL, on_signal as *const () as usize, libc::SA_RESTART);
     install(ALTERNATE, on_deep_signal as *const () as usize, libc::SA_RESTART | libc::SA_ONSTACK);
@@ -52,7 +52,7 @@ pub(crate) fn install_handlers() {
 }
 
 fn install(signal: i32, handler: usize, flags: i32) {
-    // SAFETY: `sigaction` is plain data; the handler has the type that SA_SIGINFO asks for.
+    // SAFETY: `sigaction` is plain data; the handler has the type that SA_SIGINFO requires.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler;
@@ -84,9 +84,9 @@ extern "C" fn on_deep_signal(signal: i32, info: *mut libc::siginfo_t, context: *
     on_signal(signal, info, context);
 }
 
-/// Opens a guarded page after a fault. Any other fault ends the process, as without a handler.
+/// Makes a guarded page accessible after a fault. Any other fault ends the process, as it would without a handler.
 extern "C" fn on_fault(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the kernel passes a description of the fault.
+    // SAFETY: the kernel passes a valid description of the fault.
     let address = unsafe { (*info).si_addr() } as usize;
     BOARD.with(|b| {
         let (start, end) = b.guarded.get();
@@ -96,14 +96,13 @@ extern "C" fn on_fault(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void)
             unsafe { libc::mprotect(page as *mut _, PAGE, sys::READ_WRITE) };
             b.repaired.set(b.repaired.get() + 1);
         } else {
-            // SAFETY: this only resets the action; the fault comes again and ends the process.
+            // SAFETY: this only resets the action; the fault occurs again and ends the process.
             unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
         }
     });
 }
 
-/// Prepares this thread's board, runs `f`, and checks what the handlers saw. Returns the number of signals
-/// handled.
+/// Prepares this thread's board, runs `f`, and checks that the handlers saw and left correct bytes. Returns the number of handled signals.
 fn with_board(w: &mut Worker, f: impl FnOnce(&mut Worker)) -> usize {
     let base = sys::map(BOARD_PAGES, sys::READ_WRITE, sys::ANONYMOUS, -1);
     BOARD.with(|b| {
@@ -127,7 +126,7 @@ fn with_board(w: &mut Worker, f: impl FnOnce(&mut Worker)) -> usize {
     count
 }
 
-/// Sends signals to this thread between uses of memory.
+/// Sends signals to this thread between accesses to memory.
 pub(super) fn raise(w: &mut Worker) {
     let times = w.rng.between(1, 10);
     let count = with_board(w, |w| send(w, NORMAL, times));
@@ -136,26 +135,26 @@ pub(super) fn raise(w: &mut Worker) {
     }
 }
 
-/// Uses memory and sends the signal to this thread, so many times.
+/// Accesses memory and sends the signal to this thread, `times` times.
 fn send(w: &mut Worker, signal: i32, times: usize) {
     for _ in 0..times {
         super::access::visit(w);
-        // SAFETY: the signal has a handler, and goes to this thread.
+        // SAFETY: the signal has a handler, and is sent to this thread.
         unsafe { libc::pthread_kill(libc::pthread_self(), signal) };
     }
 }
 
-/// Runs handlers on an alternate stack, which is fresh memory.
+/// Runs handlers on an alternate stack that consists of newly mapped memory.
 pub(super) fn alternate(w: &mut Worker) {
     const PAGES: usize = 32;
     let stack = sys::map(PAGES, sys::READ_WRITE, sys::ANONYMOUS, -1);
     let mut before = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: 0, ss_size: 0 };
     let ours = libc::stack_t { ss_sp: stack as *mut _, ss_flags: 0, ss_size: PAGES * PAGE };
-    // SAFETY: the stack stays mapped until the old one is back.
+    // SAFETY: the stack stays mapped until the previous one is restored.
     sys::must(unsafe { libc::sigaltstack(&ours, &mut before) }, "sigaltstack");
     let times = w.rng.between(1, 10);
     let count = with_board(w, |w| send(w, ALTERNATE, times));
-    // SAFETY: this puts back the previous stack.
+    // SAFETY: this restores the previous stack.
     sys::must(unsafe { libc::sigaltstack(&before, std::ptr::null_mut()) }, "sigaltstack");
     sys::unmap(stack, PAGES);
     if count != times {
@@ -163,21 +162,21 @@ pub(super) fn alternate(w: &mut Worker) {
     }
 }
 
-/// Starts a timer that interrupts this thread while it uses memory and waits in system calls.
+/// Starts a timer that interrupts this thread while it accesses memory and waits in system calls.
 pub(super) fn timer(w: &mut Worker) {
     let count = with_board(w, |w| {
         let timer = start_timer(300_000);
         super::access::write(w);
         super::syscalls::pipe(w);
         super::access::visit(w);
-        // SAFETY: the timer was made above.
+        // SAFETY: the timer was created above.
         unsafe { libc::timer_delete(timer) };
     });
-    // The number of firings depends on the machine, so it must not reach the output.
+    // The number of signals depends on the machine, so it must not appear in the output of a successful run.
     note(format_args!("fired {count} times"));
 }
 
-/// Starts a timer that signals this thread at this interval.
+/// Starts a timer that signals this thread at intervals of `every_ns`.
 fn start_timer(every_ns: i64) -> libc::timer_t {
     let mut timer = std::ptr::null_mut();
     let every = libc::timespec { tv_sec: 0, tv_nsec: every_ns };
@@ -194,7 +193,7 @@ fn start_timer(every_ns: i64) -> libc::timer_t {
     timer
 }
 
-/// Protects pages, and lets the handler open them as they are touched: each exactly once.
+/// Protects pages, and lets the handler make each accessible when it is touched. Each page must fault exactly once.
 pub(super) fn guard(w: &mut Worker) {
     let i = w.any_region(1);
     let range = w.any_range(i, 64);

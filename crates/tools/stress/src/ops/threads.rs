@@ -10,7 +10,7 @@ use unrack_basis::{PAGE, mix_13};
 /// Bytes that each level of recursion keeps on the stack.
 const FRAME: usize = 2000;
 
-/// Fills a frame, goes deeper, and checks the frame on the way back.
+/// Fills a stack frame, recurses, and checks the frame on the way back.
 #[inline(never)]
 pub(super) fn recurse(key: u64, depth: usize) {
     let mut frame = [0u8; FRAME];
@@ -21,14 +21,14 @@ pub(super) fn recurse(key: u64, depth: usize) {
     expect(model::check(std::hint::black_box(&frame), key), format_args!("stack, {depth} above the deepest"));
 }
 
-/// Recurses deeply on this worker's own stack.
+/// Recurses deeply on the stack of this worker.
 pub(super) fn stack(w: &mut Worker) {
     let depth = w.rng.between(1, 400);
     note(format_args!("depth {depth}"));
     recurse(w.rng.next(), depth);
 }
 
-/// Runs short-lived threads, each of which uses its stack, its heap and a part of one region.
+/// Runs short-lived threads. Each of them uses its stack, its heap and a part of one region.
 pub(super) fn churn(w: &mut Worker) {
     let threads = w.rng.between(1, 4);
     let i = w.any_region(threads);
@@ -56,7 +56,7 @@ pub(super) fn churn(w: &mut Worker) {
             });
             running.push(spawned.unwrap_or_else(|error| story::fail(format_args!("thread: {error}"))));
         }
-        // The scope's end waits for the threads' work only.
+        // Joined explicitly, because the end of the scope waits only for the threads' closures, not for the end of the threads.
         for thread in running {
             thread.join().unwrap_or_else(|_| story::fail("a thread panicked"));
         }
@@ -66,7 +66,7 @@ pub(super) fn churn(w: &mut Worker) {
     w.regions[i].verify(all);
 }
 
-/// Returns, for each thread, the addresses of the pages that it writes and their keys.
+/// Returns, for each thread, the addresses and the keys of the pages that the thread writes.
 fn shares(region: &mut Region, threads: usize, seed: u64, version: u64) -> Vec<Vec<(usize, u64)>> {
     let each = (region.len() / threads).clamp(1, 64);
     let mut share = |t: usize| {
@@ -75,15 +75,14 @@ fn shares(region: &mut Region, threads: usize, seed: u64, version: u64) -> Vec<V
     (0..threads).map(&mut share).collect()
 }
 
-/// Runs a thread whose stack is fresh memory of ours.
+/// Runs a thread whose stack is newly mapped memory.
 pub(super) fn own_stack(w: &mut Worker) {
     let pages = w.rng.between(64, 256);
     let base = sys::map(pages, sys::READ_WRITE, sys::ANONYMOUS | libc::MAP_STACK, -1);
     let key = w.rng.next();
     let depth = (pages * PAGE / 2) / (FRAME * 3 / 2);
     let mut job = Job { key, depth, seed: w.seed, id: w.id };
-    // SAFETY: the attributes are initialised before use; the stack and the job outlive the thread, which is
-    // joined.
+    // SAFETY: the attributes are initialised before use; the stack and the job outlive the thread, which is joined.
     unsafe {
         let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
         libc::pthread_attr_init(&mut attributes);
@@ -99,7 +98,7 @@ pub(super) fn own_stack(w: &mut Worker) {
     sys::unmap(base, pages);
 }
 
-/// Task of the thread with our stack.
+/// Task of the thread that [`own_stack`] starts.
 struct Job {
     key: u64,
     depth: usize,
