@@ -73,7 +73,7 @@ fn is_free_stream(socket: c_int) -> bool {
     // SAFETY: the kernel writes at most `length` bytes, which is the size of `kind`.
     let known =
         unsafe { libc::getsockopt(socket, SOL_SOCKET, SO_TYPE, (&raw mut kind).cast(), &raw mut length) };
-    // SAFETY: all zeros are a `sockaddr_in`.
+    // SAFETY: all zeros are a valid `sockaddr_in`.
     let mut own = unsafe { std::mem::zeroed::<sockaddr_in>() };
     let mut length = size_of::<sockaddr_in>() as socklen_t;
     // SAFETY: the kernel writes at most `length` bytes, which is the size of `own`.

@@ -172,7 +172,7 @@ pub unsafe extern "C-unwind" fn readv(fd: c_int, list: *const iovec, count: c_in
         return unsafe { next::readv(fd, list, count) };
     }
     recv::recv(fd, pieces, 0, |done, most, flags| {
-        // SAFETY: all zeros are an empty message.
+        // SAFETY: all zeros are a valid, empty message.
         let mut message = unsafe { std::mem::zeroed::<msghdr>() };
         (message.msg_iov, message.msg_iovlen) = (list.cast_mut(), count as _);
         // SAFETY: a local message that refers to the caller's buffers.

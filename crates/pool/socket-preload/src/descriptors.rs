@@ -76,7 +76,7 @@ pub extern "C-unwind" fn close(fd: c_int) -> c_int {
         return kernel::fail(libc::EBADF) as c_int;
     }
     ends::closing(fd);
-    // SAFETY: a plain number.
+    // SAFETY: only a plain number is passed.
     unsafe { next::close(fd) }
 }
 
@@ -87,7 +87,7 @@ pub extern "C" fn close_range(first: u32, last: u32, flags: c_int) -> c_int {
         ends::closing_range(first, last);
         return unrack_socket::while_still(|| close_around_wakeups(first, last, flags));
     }
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) as c_int }
 }
 
@@ -96,7 +96,7 @@ fn close_around_wakeups(from: u32, last: u32, flags: c_int) -> c_int {
     let mut first = from;
     for own in unrack_socket::wakeups().filter(|own| (from..=last).contains(own)) {
         if first < own {
-            // SAFETY: plain numbers.
+            // SAFETY: only plain numbers are passed.
             let closed = unsafe { libc::syscall(libc::SYS_close_range, first, own - 1, flags) as c_int };
             if closed != 0 {
                 return closed;
@@ -107,7 +107,7 @@ fn close_around_wakeups(from: u32, last: u32, flags: c_int) -> c_int {
     if first > last {
         return 0;
     }
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) as c_int }
 }
 
@@ -121,14 +121,14 @@ pub extern "C" fn closefrom(first: c_int) {
 #[unsafe(no_mangle)]
 pub extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
     ends::shutting(fd, how);
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     unsafe { libc::syscall(libc::SYS_shutdown, fd, how) as c_int }
 }
 
 /// Wraps `dup(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dup(fd: c_int) -> c_int {
-    // SAFETY: a plain number.
+    // SAFETY: only a plain number is passed.
     let made = unsafe { libc::syscall(libc::SYS_dup, fd) as c_int };
     ends::duplicated(fd, made);
     made
@@ -138,10 +138,10 @@ pub extern "C" fn dup(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn dup2(fd: c_int, to: c_int) -> c_int {
     if !is_wakeup(to) && ![fd, to].into_iter().any(|fd| has(fd) || epoll::is_set(fd)) {
-        // SAFETY: plain numbers.
+        // SAFETY: only plain numbers are passed.
         return unsafe { next::dup2(fd, to) };
     }
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let is_open = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFD, 0) } >= 0;
     if fd == to {
         return if is_open { to } else { kernel::fail(libc::EBADF) as c_int };
@@ -152,7 +152,7 @@ pub extern "C" fn dup2(fd: c_int, to: c_int) -> c_int {
 /// Wraps `dup3(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let is_open = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFD, 0) } >= 0;
     if is_wakeup(to) {
         // The number is in use, although the program cannot know that. `dup2(2)` documents `EBUSY` for a related case.
@@ -161,7 +161,7 @@ pub extern "C" fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
     if is_open && fd != to && to >= 0 {
         ends::closing(to);
     }
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let made = unsafe { libc::syscall(libc::SYS_dup3, fd, to, flags) as c_int };
     ends::duplicated(fd, made);
     made

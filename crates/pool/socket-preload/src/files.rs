@@ -42,7 +42,7 @@ pub unsafe extern "C-unwind" fn sendfile(to: c_int, from: c_int, offset: *mut i6
     if at == start {
         // The kernel sent the bytes, or there were none.
     } else if offset.is_null() {
-        // SAFETY: plain numbers.
+        // SAFETY: only plain numbers are passed.
         unsafe { libc::lseek(from, at, libc::SEEK_SET) };
     } else {
         // SAFETY: the caller's offset.
@@ -166,7 +166,7 @@ fn is_pipe(fd: c_int) -> bool {
 }
 
 fn kind_of(fd: c_int) -> Option<libc::mode_t> {
-    // SAFETY: all zeros are a `stat`.
+    // SAFETY: all zeros are a valid `stat`.
     let mut stat = unsafe { std::mem::zeroed::<libc::stat>() };
     // SAFETY: the C library writes its structure.
     let known = unsafe { libc::fstat(fd, &raw mut stat) == 0 };
@@ -185,6 +185,6 @@ fn wait_for(pipe: c_int, events: libc::c_short, flags: c_uint) -> Result<(), c_i
 
 fn is_ready(fd: c_int, events: libc::c_short, most: Option<Duration>) -> bool {
     let mut one = [pollfd { fd, events, revents: 0 }];
-    // SAFETY: no mask.
+    // SAFETY: the mask is null.
     unsafe { kernel::poll(&mut one, most, std::ptr::null()) > 0 }
 }

@@ -18,7 +18,7 @@ pub extern "C" fn fork() -> pid_t {
     ends::before_fork();
     let next = FORK.get();
     let made = if next.is_null() {
-        // SAFETY: a call without arguments.
+        // SAFETY: the call has no arguments.
         unsafe { libc::syscall(libc::SYS_fork) as pid_t }
     } else {
         // SAFETY: the C library's function of that name.
@@ -64,7 +64,7 @@ static END: extern "C" fn() = end;
 pub extern "C" fn _exit(status: c_int) -> ! {
     ends::exiting();
     loop {
-        // SAFETY: a plain number.
+        // SAFETY: only a plain number is passed.
         unsafe { libc::syscall(libc::SYS_exit_group, status) };
     }
 }
@@ -122,7 +122,7 @@ static GIVEN: [AtomicU64; GIVEN_MOST / 64] = [const { AtomicU64::new(0) }; GIVEN
 const GIVEN_MOST: usize = 1 << 16;
 
 fn is_passed(fd: c_int, start: Start) -> bool {
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFD, 0) };
     let is_kept = flags >= 0 && flags & libc::c_long::from(libc::FD_CLOEXEC) == 0;
     let word = GIVEN.get(fd as usize / 64).map_or(0, |word| word.load(Ordering::Relaxed));

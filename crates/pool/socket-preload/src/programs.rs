@@ -66,7 +66,7 @@ fn interpreter(line: &[u8]) -> Option<CString> {
 
 /// Returns whether a program gains rights that its caller lacks, in which case the loader does not preload this library.
 fn gains_rights(path: &CStr) -> bool {
-    // SAFETY: all zeros are a `stat`.
+    // SAFETY: all zeros are a valid `stat`.
     let mut stat = unsafe { std::mem::zeroed::<libc::stat>() };
     // SAFETY: a path that ends in zero, and a local structure.
     let known = unsafe { libc::stat(path.as_ptr(), &raw mut stat) };

@@ -27,7 +27,7 @@ unsafe fn as_message<'a>(
 
 /// Makes a message that refers to the caller's buffers.
 fn message_of(buffers: &[iovec]) -> msghdr {
-    // SAFETY: all zeros are an empty message.
+    // SAFETY: all zeros are a valid, empty message.
     let mut message = unsafe { std::mem::zeroed::<msghdr>() };
     (message.msg_iov, message.msg_iovlen) = (buffers.as_ptr().cast_mut(), buffers.len() as _);
     message

@@ -146,7 +146,7 @@ fn describe_known(fd: c_int) -> Option<Connection> {
 }
 
 fn inode(fd: c_int) -> Option<u64> {
-    // SAFETY: all zeros are a `stat`.
+    // SAFETY: all zeros are a valid `stat`.
     let mut stat = unsafe { std::mem::zeroed::<libc::stat>() };
     // SAFETY: the C library writes its structure.
     (unsafe { libc::fstat(fd, &raw mut stat) } == 0).then_some(stat.st_ino)
@@ -155,7 +155,7 @@ fn inode(fd: c_int) -> Option<u64> {
 /// Returns the inode numbers of a Unix socket and of its peer (`sock_diag(7)`).
 fn inodes(fd: c_int) -> Option<(u64, u64)> {
     let own = inode(fd)?;
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let diagnoses = unsafe {
         libc::syscall(
             libc::SYS_socket,

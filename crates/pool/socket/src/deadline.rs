@@ -40,7 +40,7 @@ impl Deadline {
 }
 
 fn read(fd: c_int, option: c_int) -> Option<Instant> {
-    // SAFETY: all zeros are a time.
+    // SAFETY: all zeros are a valid time.
     let mut time = unsafe { std::mem::zeroed::<libc::timeval>() };
     let mut length = size_of::<libc::timeval>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `length` bytes.

@@ -155,14 +155,14 @@ pub(crate) fn make(nonblocking: bool, ask_at: u32) -> Option<&'static Descriptio
 
 fn slab() -> Option<impl Iterator<Item = &'static Description>> {
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-    // SAFETY: new memory.
+    // SAFETY: the kernel chooses new memory.
     let made = unsafe { libc::mmap(std::ptr::null_mut(), SLAB_BYTES, access, flags, -1, 0) };
     if made == libc::MAP_FAILED {
         return None;
     }
     let first = made.cast::<Description>();
     let count = SLAB_BYTES / size_of::<Description>();
-    // SAFETY: never unmapped; zeros are atomic words.
+    // SAFETY: the memory is never unmapped, and zeros are valid atomic words.
     Some((0..count).map(move |i| unsafe { &*first.add(i) }))
 }
 

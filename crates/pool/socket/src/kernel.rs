@@ -62,7 +62,7 @@ pub unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> isize 
 /// # Safety
 /// The buffers are readable, or the kernel answers `EFAULT`.
 pub unsafe fn send_all_of(fd: c_int, from: &[iovec], flags: c_int) -> isize {
-    // SAFETY: all zeros are an empty message.
+    // SAFETY: all zeros are a valid, empty message.
     let mut message = unsafe { std::mem::zeroed::<msghdr>() };
     message.msg_iov = from.as_ptr().cast_mut();
     message.msg_iovlen = from.len() as _;
@@ -92,7 +92,7 @@ pub unsafe fn poll(fds: &mut [pollfd], timeout: Option<Duration>, mask: *const c
 /// Waits until one descriptor has one of these events, at most for `most`. Returns the result of `ppoll(2)` and the reported events.
 pub fn poll_one(fd: c_int, events: c_short, most: Option<Duration>) -> (isize, c_short) {
     let mut one = [pollfd { fd, events, revents: 0 }];
-    // SAFETY: no mask.
+    // SAFETY: the mask is null.
     let ready = unsafe { poll(&mut one, most, std::ptr::null()) };
     (ready, one[0].revents)
 }
@@ -147,7 +147,7 @@ pub fn reset_at_end(fd: c_int) {
 
 /// Returns the address of a socket, or of its peer.
 pub fn name(fd: c_int, peer: bool) -> Option<(libc::sockaddr_storage, usize)> {
-    // SAFETY: all zeros are an address.
+    // SAFETY: all zeros are a valid address.
     let mut address = unsafe { std::mem::zeroed::<libc::sockaddr_storage>() };
     let mut length = size_of_val(&address) as socklen_t;
     let call = if peer { libc::SYS_getpeername } else { libc::SYS_getsockname };
@@ -164,14 +164,14 @@ pub fn is_nonblocking(fd: c_int) -> bool {
 
 /// Returns whether the descriptor has a flag (`F_GETFL`).
 pub fn has_flag(fd: c_int, flag: c_int) -> bool {
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL, 0) };
     flags >= 0 && flags & c_long::from(flag) != 0
 }
 
 /// Returns how a descriptor was opened: `O_RDONLY`, `O_WRONLY` or `O_RDWR`.
 pub fn access_of(fd: c_int) -> Option<c_int> {
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL, 0) };
     (flags >= 0).then_some(flags as c_int & libc::O_ACCMODE)
 }
@@ -209,7 +209,7 @@ pub fn read_whole(path: &std::ffi::CStr) -> Vec<u8> {
 
 /// Closes a descriptor.
 pub fn close(fd: c_int) -> isize {
-    // SAFETY: a plain number.
+    // SAFETY: only a plain number is passed.
     unsafe { libc::syscall(libc::SYS_close, fd) as isize }
 }
 

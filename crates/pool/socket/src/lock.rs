@@ -83,7 +83,7 @@ thread_local! {
 pub(crate) fn thread_number() -> u32 {
     NUMBER.with(|number| {
         if number.get() == 0 {
-            // SAFETY: a call without arguments.
+            // SAFETY: the call has no arguments.
             number.set(unsafe { libc::syscall(libc::SYS_gettid) } as u32);
         }
         number.get()
@@ -112,10 +112,10 @@ mod tests {
         // SAFETY: the child makes system calls only, until it is killed.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: a call without arguments. The cached thread number is still the parent's.
+            // SAFETY: the call has no arguments. The cached thread number is still the parent's.
             lock.0.store(unsafe { libc::getpid() } as u32, Ordering::Release);
             loop {
-                // SAFETY: a call without arguments.
+                // SAFETY: the call has no arguments.
                 unsafe { libc::pause() };
             }
         }

@@ -82,7 +82,7 @@ fn populate(touch: Touch, first: usize, last: usize) -> c_int {
 
 fn page_bytes() -> usize {
     static BYTES: OnceLock<usize> = OnceLock::new();
-    // SAFETY: a plain number.
+    // SAFETY: only a plain number is passed.
     *BYTES.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize })
 }
 
@@ -117,7 +117,7 @@ mod tests {
     /// Maps pages with these access rights.
     fn map(pages: usize, rights: c_int) -> *const u8 {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: new memory.
+        // SAFETY: the kernel chooses new memory.
         let made = unsafe { libc::mmap(std::ptr::null_mut(), pages * PAGE, rights, flags, -1, 0) };
         assert!(made != libc::MAP_FAILED);
         made.cast()

@@ -64,7 +64,7 @@ pub fn set_nodelay(fd: c_int, value: c_int) -> bool {
 pub fn note_linger(fd: c_int) {
     let Some(socket) = table::get(fd) else { return };
     let Some(carried) = socket.carried() else { return };
-    // SAFETY: all zeros are a time.
+    // SAFETY: all zeros are a valid time.
     let mut value = unsafe { std::mem::zeroed::<libc::linger>() };
     let mut length = size_of_val(&value) as libc::socklen_t;
     let (level, name) = (libc::SOL_SOCKET, libc::SO_LINGER);

@@ -38,7 +38,7 @@ pub unsafe fn poll(fds: &mut [pollfd], timeout: Option<Duration>, mask: *const c
     asked.push(pollfd { fd: -1, events: POLLIN, revents: 0 });
     loop {
         if evaluate(fds, &mut asked, None) > 0 || timeout == Some(Duration::ZERO) {
-            // SAFETY: no mask.
+            // SAFETY: the mask is null.
             let ready = unsafe { kernel::poll(&mut asked, Some(Duration::ZERO), std::ptr::null()) };
             return if ready < 0 { ready } else { translate(fds, &asked) };
         }

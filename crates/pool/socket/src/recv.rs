@@ -328,7 +328,7 @@ impl<'a> Call<'a> {
                 }
                 let is_end = errno == libc::ECONNRESET && carried.out.is_ring() && carried.is_reset_by_wakes();
                 carried.end_both();
-                // What is left to report, the kernel reports: the end.
+                // If the reset stands for an end of stream, the next step takes this end from the kernel.
                 if is_end { Step::Again } else { Step::Done(self.or(errno)) }
             }
         }

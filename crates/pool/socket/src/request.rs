@@ -87,7 +87,7 @@ fn broker() -> Option<&'static (PathBuf, sockaddr_un)> {
 }
 
 fn to_address(path: &Path) -> Option<sockaddr_un> {
-    // SAFETY: all zeros are an address.
+    // SAFETY: all zeros are a valid address.
     let mut address = unsafe { std::mem::zeroed::<sockaddr_un>() };
     address.sun_family = libc::AF_UNIX as _;
     let bytes = path.as_os_str().as_bytes();
@@ -124,7 +124,7 @@ impl Beside {
 impl Descriptor {
     fn connect(path: &Path, to: &sockaddr_un) -> Option<Descriptor> {
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-        // SAFETY: plain numbers.
+        // SAFETY: only plain numbers are passed.
         let made = unsafe { libc::syscall(libc::SYS_socket, libc::AF_UNIX, kind, 0) };
         let made = (made >= 0).then(|| Descriptor(made as c_int))?;
         // The timeout keeps a stopped broker from stopping the programs that ask it.
@@ -162,7 +162,7 @@ impl Descriptor {
             _rest: 0,
         };
         let mut piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-        // SAFETY: all zeros are an empty message.
+        // SAFETY: all zeros are a valid, empty message.
         let mut message = unsafe { std::mem::zeroed::<libc::msghdr>() };
         (message.msg_iov, message.msg_iovlen) = (&raw mut piece, 1);
         if passed.is_some() {
@@ -176,10 +176,10 @@ impl Descriptor {
 
     fn recv(&self) -> Option<([u8; BYTES], Option<Descriptor>)> {
         let mut bytes = [0; BYTES];
-        // SAFETY: all zeros are an empty header.
+        // SAFETY: all zeros are a valid, empty header.
         let mut beside = unsafe { std::mem::zeroed::<Beside>() };
         let mut piece = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: BYTES };
-        // SAFETY: all zeros are an empty message.
+        // SAFETY: all zeros are a valid, empty message.
         let mut message = unsafe { std::mem::zeroed::<libc::msghdr>() };
         (message.msg_iov, message.msg_iovlen) = (&raw mut piece, 1);
         (message.msg_control, message.msg_controllen) = ((&raw mut beside).cast(), size_of::<Beside>() as _);

@@ -211,7 +211,7 @@ impl<'a, 'f> Call<'a, 'f> {
 fn send_stranded(carried: &CarriedEnd<'_>, mut place: *const u8, mut bytes: usize) {
     let _ = carried.pay(false);
     while bytes > 0 {
-        // SAFETY: bytes in the ring behind its end, where only this process accesses the ring.
+        // SAFETY: bytes in the ring behind its end, which only this end of the connection uses.
         let sent = unsafe { kernel::send(carried.fd, place, bytes, MSG_NOSIGNAL) };
         if sent > 0 {
             (place, bytes) = (place.wrapping_add(sent as usize), bytes - sent as usize);

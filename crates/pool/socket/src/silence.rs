@@ -26,9 +26,9 @@ fn state() -> &'static Silence {
     static STATE: OnceLock<&'static Silence> = OnceLock::new();
     STATE.get_or_init(|| {
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-        // SAFETY: new memory.
+        // SAFETY: the kernel chooses new memory.
         let made = unsafe { libc::mmap(std::ptr::null_mut(), size_of::<Silence>(), access, flags, -1, 0) };
-        // SAFETY: never unmapped; zeros are atomic words.
+        // SAFETY: the memory is never unmapped, and zeros are valid atomic words.
         if made == libc::MAP_FAILED { &OWN } else { unsafe { &*made.cast() } }
     })
 }

@@ -86,7 +86,7 @@ impl<'a> Asleep<'a> {
             pollfd { fd: self.wakeup.map_or(-1, |wakeup| wakeup.fd), events: POLLIN, revents: 0 },
         ];
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        // SAFETY: no mask.
+        // SAFETY: the mask is null.
         let ready = unsafe { kernel::poll(&mut both, Some(left.unwrap_or(most).min(most)), std::ptr::null()) };
         if let Some(wakeup) = self.wakeup
             && both[1].revents != 0

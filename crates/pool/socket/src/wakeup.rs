@@ -112,7 +112,7 @@ fn mark(fd: c_int, is_wakeup: bool) {
 /// Moves a descriptor to a high number that programs do not use, and closes the original.
 fn hide(fd: Descriptor) -> Option<c_int> {
     let _hiding = keep_still();
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let hidden = unsafe { libc::syscall(libc::SYS_fcntl, fd.0, libc::F_DUPFD_CLOEXEC, LOWEST) };
     let hidden = (hidden >= 0).then_some(hidden as c_int)?;
     if hidden as usize >= MOST {
@@ -143,7 +143,7 @@ fn make_named() -> Option<Wakeup> {
 }
 
 fn eventfd() -> Option<Descriptor> {
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let made = unsafe { libc::syscall(libc::SYS_eventfd2, 0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
     (made >= 0).then_some(Descriptor(made as c_int))
 }

@@ -62,7 +62,7 @@ fn ticks() -> u64 {
 /// Returns the system's monotonic clock, in nanoseconds.
 #[cfg(not(target_arch = "x86_64"))]
 fn ticks() -> u64 {
-    // SAFETY: all zeros are a time.
+    // SAFETY: all zeros are a valid time.
     let mut now = unsafe { std::mem::zeroed::<libc::timespec>() };
     // SAFETY: the C library writes its structure.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };

@@ -57,7 +57,7 @@ impl Map {
 
     fn reserve() -> Result<Map, Unmappable> {
         let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-        // SAFETY: new address space.
+        // SAFETY: the kernel chooses new address space.
         let base = unsafe { map(std::ptr::null_mut(), SPAN, libc::PROT_NONE, flags, -1, 0) };
         if base == MAP_FAILED { Err(Unmappable::Kernel) } else { Ok(Map { base: base.cast() }) }
     }
@@ -102,9 +102,9 @@ impl Map {
 
 /// Checks that a file is an area and cannot shrink, because its size is sealed.
 fn check(fd: c_int) -> Result<(), Unmappable> {
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let seals = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GET_SEALS, 0) };
-    // SAFETY: all zeros are a `stat`.
+    // SAFETY: all zeros are a valid `stat`.
     let mut stat = unsafe { std::mem::zeroed::<libc::stat>() };
     // SAFETY: the C library writes its structure.
     let known = unsafe { libc::fstat(fd, &raw mut stat) };

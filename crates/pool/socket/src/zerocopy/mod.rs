@@ -88,7 +88,7 @@ unsafe fn write(fd: c_int, message: &mut msghdr, first: u32, last: u32) {
     let (level, kind) =
         if is_six { (libc::SOL_IPV6, libc::IPV6_RECVERR) } else { (libc::SOL_IP, libc::IP_RECVERR) };
     let bytes = size_of::<sock_extended_err>() + if is_six { ADDRESS.1 } else { ADDRESS.0 };
-    // SAFETY: a sum.
+    // SAFETY: this function only computes a sum.
     let (space, length) = unsafe { (libc::CMSG_SPACE(bytes as u32), libc::CMSG_LEN(bytes as u32)) };
     (message.msg_namelen, message.msg_flags) = (0, libc::MSG_ERRQUEUE);
     if message.msg_control.is_null() || message.msg_controllen < length as _ {

@@ -15,7 +15,7 @@ impl Buffer {
     /// Makes an empty buffer.
     pub(super) fn new(size: usize) -> Option<Buffer> {
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: new memory.
+        // SAFETY: the kernel chooses new memory.
         let base = unsafe { libc::mmap(std::ptr::null_mut(), size, access, flags, -1, 0) };
         (base != libc::MAP_FAILED).then_some(Buffer { base: base.cast(), size, begin: 0, end: 0, before: 0 })
     }

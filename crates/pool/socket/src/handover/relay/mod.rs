@@ -62,7 +62,7 @@ pub(super) fn replace(socket: &Socket) -> bool {
 
 /// Returns a pidfd of this process, which may later become another program; -1 if none can be made.
 fn own_process() -> c_int {
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     unsafe { libc::syscall(libc::SYS_pidfd_open, libc::syscall(libc::SYS_getpid), 0) as c_int }
 }
 
@@ -238,7 +238,7 @@ impl Relay<'_> {
         } else {
             (self.ends.near >= 0 || self.is_broken).then_some(NAP)
         };
-        // SAFETY: no mask.
+        // SAFETY: the mask is null.
         unsafe { kernel::poll(&mut all, most, std::ptr::null()) };
     }
 
@@ -429,7 +429,7 @@ impl Relay<'_> {
 }
 
 fn shut(fd: c_int) {
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     unsafe { libc::syscall(libc::SYS_shutdown, fd, libc::SHUT_WR) };
 }
 
@@ -457,7 +457,7 @@ fn close_others(kept: &mut [c_int; 4]) {
 }
 
 fn close_range(first: u32, last: u32) {
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     if closed != 0 {
         // Linux before 5.9 has no `close_range`.

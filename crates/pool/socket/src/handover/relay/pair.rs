@@ -35,7 +35,7 @@ fn copy_options(entry: &Entry, from: c_int, to: c_int) {
     };
     kernel::set_option(to, libc::IPPROTO_TCP, libc::TCP_NODELAY, nodelay);
     if kernel::is_nonblocking(from) {
-        // SAFETY: plain numbers.
+        // SAFETY: only plain numbers are passed.
         unsafe { libc::syscall(libc::SYS_fcntl, to, libc::F_SETFL, libc::O_NONBLOCK) };
     }
 }
@@ -55,7 +55,7 @@ fn copy_option(from: c_int, to: c_int, level: c_int, name: c_int) {
 
 /// Makes the descriptor `to` refer to the same socket as `from`. It keeps its close-on-exec flag.
 pub(super) fn place(from: c_int, to: c_int) {
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     unsafe {
         let flags = libc::syscall(libc::SYS_fcntl, to, libc::F_GETFD, 0);
         let is_marked = flags >= 0 && flags as c_int & libc::FD_CLOEXEC != 0;
@@ -102,7 +102,7 @@ fn connect(listener: c_int, far: c_int, own: &sockaddr_storage, length: usize) -
         // SAFETY: an address that this function borrows.
         unsafe { libc::syscall(number, fd, address, length) == 0 }
     };
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let listens = call(libc::SYS_bind, listener, own, length)
         && unsafe { libc::syscall(libc::SYS_listen, listener, 1) == 0 };
     let (at, length) = listens.then(|| kernel::name(listener, false)).flatten()?;
@@ -122,7 +122,7 @@ fn connect(listener: c_int, far: c_int, own: &sockaddr_storage, length: usize) -
 }
 
 fn socket(family: c_int) -> Option<c_int> {
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let made = unsafe { libc::syscall(libc::SYS_socket, family, SOCK_STREAM | SOCK_CLOEXEC, 0) };
     (made >= 0).then_some(made as c_int)
 }
@@ -130,9 +130,9 @@ fn socket(family: c_int) -> Option<c_int> {
 fn clear_port(address: &mut sockaddr_storage) {
     let place: *mut sockaddr_storage = address;
     match c_int::from(address.ss_family) {
-        // SAFETY: an address of that family, in room for any.
+        // SAFETY: the address is of this family, and the structure has room for any address.
         libc::AF_INET => unsafe { (*place.cast::<libc::sockaddr_in>()).sin_port = 0 },
-        // SAFETY: an address of that family, in room for any.
+        // SAFETY: the address is of this family, and the structure has room for any address.
         libc::AF_INET6 => unsafe { (*place.cast::<libc::sockaddr_in6>()).sin6_port = 0 },
         _ => {}
     }
