@@ -1,4 +1,4 @@
-//! Check whether this machine can run guests.
+//! Checks whether this machine can run guests.
 
 use crate::accelerator::Accelerator;
 use crate::initramfs::busybox;

@@ -1,4 +1,4 @@
-//! Check whether this machine can emulate racks. It creates the parts of a rack in a temporary namespace.
+//! Checks whether this machine can emulate racks, by creating the parts of a rack in a temporary namespace.
 
 use std::path::Path;
 use unrack_live::Error;

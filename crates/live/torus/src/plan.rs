@@ -39,8 +39,8 @@ pub struct TorusPlan {
 /// Time by which a flow may be ahead of its rate, in addition to one packet. Threads that are late by less than this do not slow the flow
 /// down. On a machine with other work, they may be late by more.
 pub const SLACK: Time = Time::from_us(1_000);
-/// Most packets of a flow that may be ahead of the next packet in order. It is twenty times the content of the paper's longest re-order
-/// buffer (§5.2).
+/// Size of a flow's re-order window: the most packets by which a packet may be ahead of the next packet in order. It is twenty times the
+/// content of the paper's longest re-order buffer (§5.2).
 pub(crate) const WINDOW: u32 = 1_024;
 /// Limits of real nodes, whose memory is limited, whose threads wake up late, and which can fail. With timeouts that start at a millisecond
 /// and double, thirteen timeouts in a row are 16 seconds; with timeouts of any length, thirteen are no more than TCP allows.

@@ -1,4 +1,4 @@
-//! Search for better routings. It has a thread, because a search takes longer than packets can wait.
+//! Search for better routings. It runs in a separate thread, because a search takes longer than packets can wait.
 
 use crate::thread::{Callers, Order};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Check whether the machine has idle processors, so that a thread may spin.
+//! Checks whether the machine has idle processors, so that a thread may spin.
 //!
 //! Spinning makes a single thread faster, but takes the processor from other threads, for example from the peer that the thread waits for.
 //! Therefore no thread spins while more threads are runnable than there are processors, according to `/proc/loadavg`. Spinning threads

@@ -22,7 +22,8 @@ pub(crate) struct Description {
     pub(crate) nonblocking: AtomicU32,
     /// 1 once the socket stays with the kernel for good.
     pub(crate) never: AtomicU32,
-    /// 1 once a process has mapped the area of this socket. Other processes then have to map it too, before their next call.
+    /// 1 once a process has mapped the shared area of this socket. Other processes that have the socket must map the area too, before their
+    /// next call.
     pub(crate) joined: AtomicU32,
     /// 1 once the program has received `ECONNRESET` for this connection.
     pub(crate) reset: AtomicU32,
@@ -30,8 +31,8 @@ pub(crate) struct Description {
     pub(crate) calls: AtomicU32,
     /// Number of calls at which the broker is asked.
     pub(crate) ask_at: AtomicU32,
-    /// Thread number of the relay that receives for another program; 0 if there is none. Other processes wait until it has put unread bytes
-    /// back.
+    /// Thread number of the relay that receives on this socket for another program; 0 if there is none. Other processes wait until the
+    /// relay has put back the bytes that the program left unread.
     pub(crate) lent: AtomicU32,
     /// Bytes that were sent, and received, through the kernel before the ring.
     pub(crate) sent: AtomicU64,
@@ -88,7 +89,7 @@ impl Drop for Inside<'_> {
 }
 
 impl Description {
-    /// Returns whether a relay is receiving for another program and will put back the bytes that the program leaves unread.
+    /// Returns whether a relay is receiving on this socket for another program, and will put back the bytes that the program leaves unread.
     #[inline]
     pub(crate) fn is_lent(&self) -> bool {
         let relay = self.lent.load(Ordering::Acquire);

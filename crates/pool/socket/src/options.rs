@@ -4,7 +4,7 @@ use crate::table;
 use libc::c_int;
 use std::sync::atomic::Ordering;
 
-/// Returns how many bytes can be received without waiting (`FIONREAD`) if the socket has an area, or `None`.
+/// Returns how many bytes can be received without waiting (`FIONREAD`); `None` if the socket has no area.
 pub fn readable(fd: c_int) -> Option<c_int> {
     let socket = table::get(fd)?;
     let carried = socket.carried()?;
@@ -16,8 +16,8 @@ pub fn is_unix(fd: c_int) -> bool {
     table::get(fd).is_some_and(|socket| socket.has_area() && socket.is_unix())
 }
 
-/// Returns `ECONNRESET` if the peer of a Unix socket closed it with bytes unread, as the kernel would, or `None`. As with `SO_ERROR`, the
-/// error is returned once.
+/// Returns `ECONNRESET` if the peer of a Unix socket closed the connection with bytes unread, as the kernel would; otherwise `None`. Like
+/// `SO_ERROR`, a call clears the error.
 pub fn take_error(fd: c_int) -> Option<c_int> {
     let socket = table::get(fd)?;
     let carried = socket.carried()?;

@@ -80,7 +80,7 @@ impl Entry {
         unsafe { &*self.description.load(Ordering::Relaxed) }
     }
 
-    /// Returns the area and the number of this end, if this process has mapped the area.
+    /// Returns the area and the number of this end of the connection, if this process has mapped the area.
     #[inline]
     pub(crate) fn area(&self) -> Option<(Map, usize)> {
         let base = self.area.load(Ordering::Acquire);
@@ -125,7 +125,7 @@ impl Entry {
             && self.is_shared.load(Ordering::Relaxed) == 0
     }
 
-    /// Counts one more use. Returns false if the entry is not in use at all.
+    /// Counts one more use of the entry. Returns false if the entry is not in use at all.
     fn hold(&self) -> bool {
         let mut refs = self.refs.load(Ordering::Relaxed);
         while refs != 0 {

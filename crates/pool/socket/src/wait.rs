@@ -57,7 +57,7 @@ pub(crate) fn for_data(carried: &CarriedEnd<'_>, deadline: &mut Deadline, has_so
     woken
 }
 
-/// Registration of a thread that is about to sleep for an end. Dropping it ends the sleep.
+/// Registration of a thread that is about to sleep until the other end of a connection wakes it. Dropping it ends the sleep.
 struct Asleep<'a> {
     end: &'a End,
     wakeup: Option<Wakeup>,

@@ -238,8 +238,8 @@ pub(crate) fn in_child() {
     all.drain(..).chain(of_sets.into_iter().map(|wakeup| wakeup.fd)).for_each(close);
 }
 
-/// States in the area by which wakeup an end is woken, before the wakeup is requested. `alone` means that no other thread of the end
-/// sleeps.
+/// States in the shared area which wakeup wakes this end of a connection, before the wakeup is requested. `alone` means that no other
+/// thread of this end sleeps.
 pub(crate) fn state(end: &End, wakeup: Option<Wakeup>, is_set: bool, alone: bool) {
     let name = wakeup.map_or(BY_BYTES, |wakeup| wakeup.name | if is_set { OF_SET } else { 0 });
     let stated = end.wakeup.load(Ordering::SeqCst);
@@ -259,8 +259,9 @@ pub(crate) fn may_wake_several(end: &End) -> bool {
     end.wakeup.load(Ordering::SeqCst) & OF_SET != 0
 }
 
-/// Signals the wakeup that an end has stated. Returns false if the end has to be woken by a byte instead. `signalled` is the name of the
-/// wakeup that this connection signalled last; that wakeup stays open until the connection signals another.
+/// Signals the wakeup that the other end of a connection has stated in the area. Returns false if that end has to be woken by a byte
+/// instead. `signalled` is the name of the wakeup that this connection signalled last; that wakeup stays open until the connection signals
+/// another.
 pub(crate) fn signal_stated(end: &End, signalled: &AtomicU64) -> bool {
     let stated = end.wakeup.load(Ordering::SeqCst);
     if stated == 0 || stated == BY_BYTES {

@@ -17,7 +17,7 @@ pub(super) struct Arriving {
     open: HashMap<FlowKey, Reorder<Packet>>,
     /// Places in the re-order buffers of open flows.
     places: usize,
-    /// Complete flows with their number of segments, so that a repeated segment is acknowledged again.
+    /// Complete flows with their number of segments. They are remembered so that a repeated segment is acknowledged again.
     over: HashMap<FlowKey, u32>,
     order: VecDeque<FlowKey>,
 }

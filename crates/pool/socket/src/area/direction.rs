@@ -25,7 +25,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 pub(crate) enum Phase {
     /// The kernel. The receiving end has not given its consent to the ring.
     Kernel,
-    /// The kernel, up to the byte `begin`. The sending end may set `begin` at any moment.
+    /// The kernel, up to the byte at position `begin`, where the ring takes over. The sending end may set `begin` at any moment.
     Agreed,
     /// The ring.
     Ring,
@@ -45,9 +45,9 @@ pub(crate) enum Look {
     Broken,
 }
 
-/// After this number of bytes, the writer checks whether the ring is empty, in which case it starts again at the ring's first byte.
+/// Number of bytes after which the writer checks whether the ring is empty. If it is, the writer starts again at the ring's first byte.
 const REWIND: u64 = if cfg!(loom) { 1 } else { 16 << 10 };
-/// A long copy is published to the reader after every this many bytes, so that the reader copies at the same time.
+/// Number of bytes after which a long copy is published to the reader, so that writer and reader copy at the same time.
 const STRIDE: usize = if cfg!(loom) { 1 } else { 16 << 10 };
 
 /// Most bytes that a caller's function puts into the ring at a time.
@@ -134,7 +134,7 @@ impl<'a> Direction<'a> {
         self.shared.writer.tail.load(Ordering::Acquire) & !FROZEN
     }
 
-    /// Ends the ring after the bytes that are in it, without the help of the sending end. The caller holds the receive lock.
+    /// Ends the use of the ring after the bytes that are in it, without the help of the sending end. The caller holds the receive lock.
     pub(crate) fn freeze(&self) {
         let writer = &self.shared.writer;
         let order = (Ordering::SeqCst, Ordering::Relaxed);
@@ -158,12 +158,12 @@ impl<'a> Direction<'a> {
         self.shared.writer.wakes.fetch_update(Ordering::SeqCst, Ordering::Relaxed, count).is_ok()
     }
 
-    /// Adds bytes in the kernel to those that the receiving end skips as wake bytes. The direction is frozen.
+    /// Makes the receiving end skip further bytes in the kernel, as it skips wake bytes. The direction is frozen.
     pub(crate) fn skip_more(&self, bytes: u64) {
         self.shared.writer.wakes.fetch_add(bytes, Ordering::AcqRel);
     }
 
-    /// Ends the ring after the bytes that are in it. The caller holds the send lock, or the connection is over.
+    /// Ends the use of the ring after the bytes that are in it. The caller holds the send lock, or the connection is over.
     pub(crate) fn finish(&self) {
         let end = &self.shared.writer.end;
         let _ = end.compare_exchange(UNSET, self.tail(), Ordering::AcqRel, Ordering::Relaxed);
@@ -450,7 +450,7 @@ impl<'a> Direction<'a> {
         self.place(head, self.shared.writer.base.load(Ordering::Relaxed))
     }
 
-    /// Returns whether a sleeping writer must be woken because there is room for it, and clears the writer's request if so.
+    /// Returns whether a sleeping writer must be woken because the ring has room again, and clears the writer's request if so.
     pub(crate) fn takes_room(&self) -> bool {
         fence(Ordering::SeqCst);
         self.shared.signals.want_room.load(Ordering::Relaxed) != 0
@@ -476,8 +476,8 @@ impl<'a> Direction<'a> {
     }
 }
 
-/// Clears a signal and returns whether it was set. The call must follow the store that the signal is about; this holds in the single total
-/// order of sequentially consistent operations.
+/// Clears a signal and returns whether it was set. In the single total order of sequentially consistent operations, this read follows the
+/// change that the signal is about.
 fn take(signal: &AtomicU32) -> bool {
     // The model checker treats such operations as acquire and release only, so it needs an explicit fence.
     #[cfg(loom)]

@@ -91,7 +91,8 @@ pub(crate) struct Shared {
 pub(crate) struct Writer {
     /// Number of bytes written into the ring so far.
     pub(crate) tail: AtomicU64,
-    /// Position of the byte at the ring's start. It changes only while the ring is empty, so that the ring reuses few cache lines.
+    /// Position of the byte that is stored at the start of the ring's memory. It changes only while the ring is empty, so that the ring
+    /// reuses few cache lines.
     pub(crate) base: AtomicU64,
     /// Value of `head` when the writer last read it.
     pub(crate) head_seen: AtomicU64,
@@ -125,17 +126,19 @@ pub(crate) struct Reader {
 /// Words that change rarely and that each send or receive reads.
 #[repr(C, align(128))]
 pub(crate) struct Signals {
-    /// 1: the receiving end knows of the ring, and distinguishes wake bytes from data. Written by the receiving end.
+    /// 1 once the receiving end knows of the ring and distinguishes wake bytes from data in the kernel. Written by the receiving end.
     pub(crate) consent: AtomicU32,
-    /// 1: a thread sleeps until there are bytes. Set by the receiving end; cleared by the sending end, which then wakes the thread.
+    /// 1 while a receiving thread sleeps until there are bytes. Set by the receiving end; cleared by the sending end, which then wakes the
+    /// thread.
     pub(crate) want_data: AtomicU32,
-    /// 1: a thread sleeps until there is room. Set by the sending end; cleared by the receiving end, which then wakes the thread.
+    /// 1 while a sending thread sleeps until there is room. Set by the sending end; cleared by the receiving end, which then wakes the
+    /// thread.
     pub(crate) want_room: AtomicU32,
     /// Futex on which blocking senders sleep. Changed by the receiving end.
     pub(crate) room: AtomicU32,
     /// State of the receiving end's request that the kernel carries this direction from now on: one of the values in [`revert`].
     pub(crate) revert: AtomicU32,
-    /// 1: the receiving end was closed.
+    /// 1 once the receiving end was closed.
     pub(crate) gone: AtomicU32,
 }
 

@@ -139,7 +139,7 @@ impl Broker {
         })
     }
 
-    /// Lets connections between hosts of a rack be carried, each of which has its own network namespace. Without this call, only
+    /// Allows connections between hosts of a rack, which have separate network namespaces, to be carried. Without this call, only
     /// connections within one namespace are carried.
     ///
     /// # Errors

@@ -28,7 +28,7 @@ pub struct SharingHost {
     pub rack: u32,
 }
 
-/// Addresses of hosts that share memory. Each maps to the number of the host's network and to the host's rack.
+/// Addresses of hosts that share memory. Each address maps to the number of the host's network and to the number of the host's rack.
 #[derive(Debug, Default)]
 pub(super) struct Shared(BTreeMap<[u8; 16], (u64, u32)>);
 
@@ -48,7 +48,8 @@ impl Shared {
         Ok(Shared(all))
     }
 
-    /// Returns the network in which the names of a connection are valid, whose socket is in the network with this number.
+    /// Returns the network in which the names of a connection are valid. `number` is the number of the network in which the kernel locates
+    /// the socket.
     pub(super) fn network(&self, number: u64, own: Name, peer: Name) -> Network {
         let host = |name| match name {
             Name::Internet(address, _) => self.0.get(&address),

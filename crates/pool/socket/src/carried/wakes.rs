@@ -65,8 +65,8 @@ impl CarriedEnd<'_> {
         data.swap(0, Ordering::SeqCst) | room.swap(0, Ordering::SeqCst) != 0
     }
 
-    /// Wakes the other end so that it sees that this end wants the bytes of the ring back. This end must be able to wake it: by a byte in
-    /// its own direction, or through a wakeup.
+    /// Wakes the other end so that it notices that this end wants the bytes of the ring back. The caller makes sure that this is possible:
+    /// this end's direction can still carry a wake byte, or the other end has a wakeup.
     pub(crate) fn wake_for_return(&self) {
         let _held = self.lock_send();
         if self.is_awaited() {

@@ -28,10 +28,10 @@ use std::time::{Duration, Instant};
 const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
 /// Longest sleep before all events are checked again.
 const NAP: Duration = Duration::from_secs(1);
-/// Longest time for which events of other descriptors may wait while events of carried sockets are reported.
+/// Longest time for which events of descriptors other than carried sockets may wait while events of carried sockets are reported.
 const KERNEL_EVERY: Duration = Duration::from_micros(20);
 
-/// Bitmap of the descriptors that may be registered in a set.
+/// Bitmap of the descriptors that may be registered in an `epoll` set.
 static TRACKED: [AtomicU64; MOST / 64] = [const { AtomicU64::new(0) }; MOST / 64];
 
 fn track(fd: c_int) {
@@ -96,7 +96,8 @@ pub unsafe fn control(set_fd: c_int, operation: c_int, fd: c_int, event: *mut ep
     done
 }
 
-/// Returns whether a descriptor is a stream socket that may be connected later. A program may register it before it is connected.
+/// Returns whether a descriptor is a stream socket that may be connected later. A program may register it in an `epoll` set before it is
+/// connected.
 fn may_be_connected(fd: c_int) -> bool {
     let before = kernel::errno();
     let is_stream = kernel::option(fd, libc::SOL_SOCKET, libc::SO_TYPE) == Some(libc::SOCK_STREAM)
@@ -105,7 +106,7 @@ fn may_be_connected(fd: c_int) -> bool {
     is_stream
 }
 
-/// Registers a socket as a carried one in all its sets, because it now has an area.
+/// Registers a socket as a carried socket in all `epoll` sets that contain it, because the socket now has an area.
 pub(crate) fn joined(fd: c_int) {
     // Do not hold the lock meanwhile: the broker is asked for a wakeup, and other threads that register sockets would give up.
     for set_fd in set::list_soon().unwrap_or_default() {
@@ -123,7 +124,7 @@ pub(crate) fn joined(fd: c_int) {
     }
 }
 
-/// Forgets a descriptor that is about to be closed or replaced. It may be a set, or a socket that is registered in sets.
+/// Forgets a descriptor that is about to be closed or replaced. It may be an `epoll` set, or a socket that is registered in `epoll` sets.
 pub(crate) fn forget(fd: c_int) {
     if let Some(set) = set::get(fd) {
         set::put(fd, None);
@@ -150,8 +151,8 @@ pub(crate) fn forget(fd: c_int) {
     }
 }
 
-/// Leaves all sets to the kernel. No socket in them is carried any more. A set that is registered in another set gets the program's own
-/// registration again.
+/// Leaves all `epoll` sets to the kernel. No socket in them is carried any more. A set that is registered in another set gets the program's
+/// own registration again.
 pub(crate) fn forget_all() {
     let all = set::list().clone();
     for &fd in &all {
@@ -168,8 +169,8 @@ pub(crate) fn forget_all() {
     }
 }
 
-/// Leaves the registrations of a descriptor to the kernel. Before they are made again, `change` may make the descriptor refer to another
-/// socket.
+/// Leaves the registrations of a descriptor in `epoll` sets to the kernel. After they are deleted and before they are made again, `change`
+/// may make the descriptor refer to another socket.
 pub(crate) fn release(fd: c_int, change: impl FnOnce()) {
     let sets = set::list().clone();
     let mut registered = Vec::new();
@@ -185,7 +186,7 @@ pub(crate) fn release(fd: c_int, change: impl FnOnce()) {
     }
 }
 
-/// Forgets the sets and the registered descriptors in a range that is about to be closed.
+/// Forgets the `epoll` sets and the registered descriptors in a range that is about to be closed.
 pub(crate) fn forget_range(first: u32, last: u32) {
     let found: Vec<c_int> =
         set::list().iter().copied().filter(|&fd| (first..=last).contains(&(fd as u32))).collect();
@@ -195,7 +196,7 @@ pub(crate) fn forget_range(first: u32, last: u32) {
     (first..=last).filter(is_tracked).for_each(|fd| forget(fd as c_int));
 }
 
-/// Notes that `to` is now a duplicate of the descriptor `from`, which may be a set.
+/// Notes that `to` is now a duplicate of the descriptor `from`, which may be an `epoll` set.
 pub(crate) fn duplicate(from: c_int, to: c_int) {
     if !is_set(from) && !table::has(from) {
         // A set that is still unknown becomes known once a carried socket is registered in it. Its copies must be known by then.
@@ -284,8 +285,8 @@ pub unsafe fn wait(
     }
 }
 
-/// Waits without accessible memory for an event. Like the kernel, it fails once there is an event, or at once if the address is outside the
-/// program's address space.
+/// Waits for events when the program's buffer for events cannot be accessed. Like the kernel, it fails once there is an event, or at once
+/// if the address is outside the program's address space.
 ///
 /// # Safety
 /// As [`wait`], except for the memory for events.
@@ -309,8 +310,8 @@ unsafe fn wait_in_vain(
     }
 }
 
-/// Completes a wait that began before this library knew the set. A thread may have registered a carried socket meanwhile, whose events
-/// carry a number of this library. `got` is the number of events that the kernel reported, and `begin` is when the wait began.
+/// Completes a wait that began before this library knew the `epoll` set. A thread may have registered a carried socket meanwhile, whose
+/// events carry a number of this library. `got` is the number of events that the kernel reported, and `begin` is when the wait began.
 ///
 /// # Safety
 /// As [`wait`].

@@ -1,4 +1,4 @@
-//! Readiness of a set that is registered in another set, or that is polled.
+//! Readiness of an `epoll` set that is registered in another set, or that is polled.
 //!
 //! The kernel considers a set ready as soon as one of its descriptors is. This descriptor may be only a wakeup, or a carried socket whose
 //! kernel connection only woke a thread. Therefore the kernel's events are taken out of such a set and examined. Events of other
@@ -18,7 +18,7 @@ const ROOM: usize = 32;
 /// True once an event was kept for a later wait.
 static USED: AtomicBool = AtomicBool::new(false);
 
-/// Returns whether a descriptor is a set, and makes the set known to this library if so.
+/// Returns whether a descriptor is an `epoll` set, and makes the set known to this library if so.
 pub(super) fn found(fd: c_int) -> bool {
     let is_set = registration::is_set(fd);
     if is_set {
@@ -27,12 +27,12 @@ pub(super) fn found(fd: c_int) -> bool {
     is_set
 }
 
-/// Returns whether a set is ready, as `poll(2)` would report it if the kernel carried all sockets.
+/// Returns whether an `epoll` set is ready, as `poll(2)` would report it if the kernel carried all sockets.
 pub(crate) fn is_ready(fd: c_int) -> bool {
     set::get(fd).is_some_and(|set| take_in(fd, set) || set.any())
 }
 
-/// Takes the kernel's events out of a set. Returns whether descriptors other than carried sockets have events.
+/// Takes the kernel's events out of an `epoll` set. Returns whether descriptors other than carried sockets have events.
 fn take_in(fd: c_int, set: &Set) -> bool {
     let mut room = [epoll_event { events: 0, u64: 0 }; ROOM];
     let got = registration::take(fd, &mut room);
@@ -72,7 +72,7 @@ pub(super) fn forget(fd: c_int) {
     }
 }
 
-/// Returns the events to report now for a slot, which has a socket or a set; zero if there are none.
+/// Returns the events to report now for a slot, which holds a socket or an inner set; zero if there are none.
 pub(super) fn events_now(slot: &mut Slot) -> u32 {
     if !slot.is_told() {
         return 0;

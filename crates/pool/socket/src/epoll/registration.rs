@@ -1,4 +1,4 @@
-//! Registrations in the kernel, and the calls that make them and wait for their events.
+//! Registrations of descriptors in the kernel's `epoll` sets, and the calls that make them and wait for their events.
 //!
 //! Other descriptors are registered as the program asks. A carried socket is registered with a number of this library in place of the
 //! program's data, and always with the same events.
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Most sockets of one set that can be carried.
 const MOST_SLOTS: usize = 1 << 20;
-/// Slot number of a set's wakeup, in the same number space as the slots of sockets.
+/// Slot number of the wakeup of an `epoll` set, in the same number space as the slots of sockets.
 pub(super) const WAKEUP: usize = MOST_SLOTS - 1;
 /// Flags of a registration that are not events: `EPOLLWAKEUP` and `EPOLLEXCLUSIVE`.
 const PRIVATE: u32 = 1 << 29 | 1 << 28;
@@ -35,7 +35,7 @@ pub(super) fn number(slot: usize) -> u64 {
     numbers() + slot as u64
 }
 
-/// Returns the slot that is registered under a number, if the number is one of this library.
+/// Returns the slot that is registered under a number, if this library assigned the number.
 pub(super) fn slot_of(number: u64) -> Option<usize> {
     let slot = number.wrapping_sub(numbers());
     (slot < MOST_SLOTS as u64).then_some(slot as usize)
@@ -134,7 +134,8 @@ fn parse(line: &str) -> Option<Registered> {
     (name == "tfd:").then_some(Registered { fd, mask, data })
 }
 
-/// Returns whether the kernel has reported the event of a descriptor's one-shot registration. Only flags are left in such a registration.
+/// Returns whether the kernel has reported the event of a descriptor's one-shot registration. After the event, only flags are left in the
+/// registration.
 pub(super) fn is_spent(set_fd: c_int, fd: c_int) -> bool {
     let flags = (EPOLLONESHOT | EPOLLET) as u32 | PRIVATE;
     registered(set_fd).iter().any(|one| one.fd == fd && one.mask & !flags == 0)

@@ -38,7 +38,7 @@ pub(super) fn put(fd: c_int, set: Option<&'static Set>) {
     }
 }
 
-/// Returns the set of a descriptor, which this library knows from now on; `None` if the descriptor is too high.
+/// Returns the `epoll` set of a descriptor, which this library knows from now on; `None` if the descriptor is too high.
 pub(super) fn find_or_make(fd: c_int) -> Option<&'static Set> {
     if fd as usize >= MOST {
         return None;
@@ -94,17 +94,17 @@ pub(super) struct Set {
     carried: AtomicUsize,
     /// Number of events in the stash.
     stashed: AtomicUsize,
-    /// Number of changes that may be news to a set in which this one is registered.
+    /// Number of changes in this set that may be news to an outer set in which this one is registered.
     changes: AtomicU64,
     /// Patience of waits.
     pub(super) patience: Patience,
-    /// True if events of other descriptors used all of the room in the last wait.
+    /// True if events of descriptors other than carried sockets used all of the room in the last wait.
     their_turn: AtomicBool,
     /// True once a thread has slept until this set is ready.
     watched: AtomicBool,
     /// Number of threads that are asleep in a wait, or about to be.
     sleepers: AtomicU32,
-    /// Wakeup of the set. It is made when a wait is about to sleep; the inner `None` means that none could be made.
+    /// Wakeup of this `epoll` set. It is made when a wait is about to sleep; the inner `None` means that none could be made.
     wakeup: OnceLock<Option<Wakeup>>,
 }
 
@@ -151,8 +151,8 @@ impl Set {
         self.wakeup.get().copied().flatten()
     }
 
-    /// Wakes threads that sleep in this set if there are events for them, after this thread registered a socket, or took some events and
-    /// left others. If `changed` is given, only that socket is checked.
+    /// Wakes threads that sleep in this `epoll` set if there are events for them, after this thread registered a socket, or took some
+    /// events and left others. If `changed` is given, only that socket is checked.
     pub(super) fn share(&self, set_fd: c_int, changed: Option<c_int>) {
         if !self.has_sleepers() || self.carried() == 0 {
             return;
@@ -173,8 +173,8 @@ impl Set {
         kernel::fail(before);
     }
 
-    /// Wakes a thread that sleeps in a set, through the set's wakeup. Without a wakeup, it registers a socket in the kernel again, which
-    /// wakes the thread because the kernel's connection is writable. The socket is `fd`, or any carried one.
+    /// Wakes a thread that sleeps in an `epoll` set, through the set's wakeup. Without a wakeup, it registers a socket in the kernel again,
+    /// which wakes the thread because the kernel's connection is writable. The socket is `fd`, or any carried one.
     fn wake(&self, set_fd: c_int, wakeup: Option<Wakeup>, fd: Option<c_int>) {
         if let Some(wakeup) = wakeup {
             return wakeup.signal();
@@ -238,8 +238,8 @@ impl Set {
         done
     }
 
-    /// Registers a socket that now has an area under a number of this library, if the socket is registered here. Returns whether it did.
-    /// `is_spent` returns whether the kernel has reported the event of a one-shot registration.
+    /// Registers a socket that now has an area under a number of this library, if the socket is in this `epoll` set. Returns whether it
+    /// did. `is_spent` returns whether the kernel has reported the event of a one-shot registration.
     pub(super) fn carry(
         &self,
         fd: c_int,
@@ -259,8 +259,8 @@ impl Set {
         is_carried
     }
 
-    /// Removes a descriptor that is about to be closed. Its registration remains if there is a copy of the descriptor. Returns whether it
-    /// has to be deleted in the kernel.
+    /// Removes a descriptor that is about to be closed from this `epoll` set. The registration remains if there is a copy of the
+    /// descriptor. Returns whether the registration has to be deleted in the kernel.
     pub(super) fn remove(&self, fd: c_int, copy: Option<c_int>) -> bool {
         let mut slots = self.slots();
         let mut is_left = false;
@@ -283,7 +283,8 @@ impl Set {
         is_left
     }
 
-    /// Forgets a descriptor, if it is registered here. The inner value is the program's registration, if it has one.
+    /// Forgets a descriptor, if it is registered in this set; `None` if it is not. The inner value is the program's registration, unless
+    /// the program has deleted it.
     pub(super) fn release(&self, fd: c_int) -> Option<Option<epoll_event>> {
         let mut slots = self.slots();
         let slot = slots.find(fd).and_then(|place| slots.all[place].take())?;
@@ -334,14 +335,14 @@ impl Set {
         Asleep(&self.sleepers)
     }
 
-    /// Returns whether a thread is asleep in a wait, and therefore has to be informed of other threads' changes.
+    /// Returns whether a thread is asleep until this set has events, so that it has to be informed of changes by other threads.
     pub(super) fn has_sleepers(&self) -> bool {
         fence(Ordering::SeqCst);
         self.sleepers.load(Ordering::SeqCst) > 0 || self.watched.load(Ordering::SeqCst)
     }
 
-    /// Notes that threads sleep until this set is ready, in another set in which it is registered or in `poll`. From now on, a thread may
-    /// sleep so at any time.
+    /// Notes that threads sleep until this set is ready, either in `poll` or in another set that contains this one. From now on, a thread
+    /// may sleep so at any time.
     pub(super) fn is_watched(&self) {
         self.watched.store(true, Ordering::SeqCst);
     }
@@ -389,7 +390,7 @@ impl Set {
         self.changes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Forgets kept events of a descriptor, because it is registered again or no longer registered.
+    /// Forgets the events that were kept for a descriptor, because the descriptor is registered again or no longer registered.
     pub(super) fn drop_aside(&self, fd: c_int) {
         let mut slots = self.slots();
         let before = slots.stash.len();
@@ -397,7 +398,7 @@ impl Set {
         self.stashed.fetch_sub(before - slots.stash.len(), Ordering::AcqRel);
     }
 
-    /// Returns a number that changes whenever there may be news for a set in which this one is registered.
+    /// Returns a number that changes whenever there may be news for an outer set in which this one is registered.
     pub(super) fn stamp(&self) -> u64 {
         let slots = self.slots();
         let sum = slots.all.iter().flatten().map(nested::stamp).fold(0, u64::wrapping_add);
@@ -422,7 +423,8 @@ impl Set {
         })
     }
 
-    /// Returns whether carried sockets come first this time, because they had no room the last time. Clears the mark.
+    /// Returns whether events of carried sockets are to be reported first this time, because there was no room for them the last time.
+    /// Clears the mark.
     pub(super) fn is_their_turn(&self) -> bool {
         self.their_turn.swap(false, Ordering::Relaxed)
     }
@@ -432,7 +434,8 @@ impl Set {
         self.their_turn.store(had_no_room, Ordering::Relaxed);
     }
 
-    /// Returns whether the kernel's events have not been checked for the time `every`. If so, they count as checked now.
+    /// Returns whether the kernel's events have not been checked for the time `every`. If so, the caller must check them, and they count as
+    /// checked now.
     pub(super) fn owes_kernel_a_look(&self, every: Duration) -> bool {
         let (now, mut slots) = (Instant::now(), self.slots());
         let owes = now.saturating_duration_since(slots.looked) >= every;

@@ -1,4 +1,4 @@
-//! Slot of a set: the registration of one socket or of one inner set, its events, and the news that the program has already seen.
+//! Slot of an `epoll` set: the registration of one socket or of one inner set, its events, and the news that the program has already seen.
 
 use crate::area::{Look, Shared};
 use crate::carried::{CarriedEnd, Woken};
@@ -67,7 +67,8 @@ struct Seen {
     now: u32,
 }
 
-/// A ring that was empty. With it, a set of hundreds of sockets has to check only one word of each socket.
+/// A ring that was empty at the last check. While it stays so, an `epoll` set of hundreds of sockets has to check only one word of each
+/// socket.
 struct Quiet {
     /// The receiving direction. It stays mapped for as long as the socket is registered here, because a descriptor is taken out of its sets
     /// before it is closed.
@@ -240,7 +241,7 @@ impl Slot {
         self.quiet.as_ref().is_some_and(Quiet::lasts)
     }
 
-    /// Returns the state to watch from now on, if only the arrival of bytes matters.
+    /// Returns the state to watch from now on; `None` unless only the arrival of bytes matters.
     fn to_quiet(&self, carried: &CarriedEnd<'_>) -> Option<Quiet> {
         let is_more = self.is(EPOLLOUT) || self.reported & (OVER | EPOLLRDHUP as u32) != 0;
         let tail = carried.inward.writer().tail.load(Ordering::Acquire);
@@ -321,7 +322,8 @@ impl Slot {
         has_bytes || has_room || has_report || self.changed || self.news & !self.wakes(carried) != 0
     }
 
-    /// Returns the events of the kernel that are not news, because the kernel reports them when it wakes for a ring.
+    /// Returns the kernel's events that are not news to the program. While a ring carries a direction, the kernel reports them only because
+    /// of a wakeup.
     fn wakes(&self, carried: &CarriedEnd<'_>) -> u32 {
         let reads = if carried.receives_by_ring() { EPOLLIN } else { 0 };
         let writes = if carried.out.is_ring() { EPOLLOUT } else { 0 };

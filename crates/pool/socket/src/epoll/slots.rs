@@ -1,10 +1,10 @@
-//! Slots of a set: which descriptors are registered in it, which of them have events, and in which order the events are reported.
+//! Slots of an `epoll` set: which descriptors are registered in it, which of them have events, and in which order the events are reported.
 
 use super::slot::Slot;
 use libc::{c_int, epoll_event};
 use std::time::Instant;
 
-/// One search among this many checks all about each socket; the others only check whether bytes arrived.
+/// One search among this many checks the complete state of each socket; the other searches only check whether bytes arrived.
 const THOROUGH: u32 = 64;
 
 /// Registered descriptors of a set.
@@ -18,8 +18,8 @@ pub(super) struct Slots {
     pub(super) looked: Instant,
     /// Number of searches so far.
     searches: u32,
-    /// Kept events of other descriptors, which were taken from the kernel to determine whether the set is ready: see
-    /// [`nested`](super::nested).
+    /// Events of descriptors other than carried sockets that are kept for the program. They were taken from the kernel to determine whether
+    /// the set is ready: see [`nested`](super::nested).
     pub(super) stash: Vec<(c_int, epoll_event)>,
 }
 

@@ -150,8 +150,8 @@ fn takes_all_wakes(carried: &CarriedEnd<'_>) -> bool {
     }
 }
 
-/// Asks the other end to send the bytes of the ring, whose number is `bytes`, through the kernel. Returns whether it sent all of them. If
-/// it sent fewer, those are skipped.
+/// Asks the other end to send the `bytes` bytes of the ring through the kernel. Returns whether it sent all of them. If it sent fewer, this
+/// end skips the sent bytes in the kernel, because they are still in the ring.
 fn is_returned(carried: &CarriedEnd<'_>, bytes: usize) -> bool {
     let (fd, inward) = (carried.fd, &carried.inward);
     if has_hung_up(fd) {

@@ -22,7 +22,8 @@ use std::time::{Duration, Instant};
 
 /// Size of the buffer for bytes to the program. It also has room for bytes that are taken back.
 const BUFFER: usize = 1 << 20;
-/// Most bytes that are received at a time. Bytes that are received early may have to be put back.
+/// Most bytes that the relay receives at a time. They are limited because bytes that were received early may have to be put back into the
+/// ring.
 const PIECE: usize = 64 << 10;
 /// Longest sleep while other processes have the socket, because they may close it.
 const NAP: Duration = Duration::from_millis(100);
@@ -150,7 +151,7 @@ struct Relay<'a> {
     /// True once the connection, or the program, has sent its last byte.
     down_ended: bool,
     up_ended: bool,
-    /// True once the connection was reset. The program's connection is reset after all bytes were passed on.
+    /// True once the peer's connection was reset. The program's connection is then reset too, after all bytes were passed on.
     is_broken: bool,
     /// True once the program has sent a byte.
     has_sent: bool,

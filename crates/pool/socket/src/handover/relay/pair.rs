@@ -5,7 +5,7 @@ use crate::table::{Entry, Socket};
 use libc::{AF_UNIX, SOCK_CLOEXEC, SOCK_STREAM, SOL_SOCKET, c_int, sockaddr, sockaddr_storage, socklen_t};
 use std::sync::atomic::Ordering;
 
-/// Size of the kernel's buffers in each direction. The relay puts bytes in them back if the program does not receive them.
+/// Size of the kernel's buffers in each direction of the new connection. Bytes that the program leaves in them are put back into the ring.
 const BYTES: c_int = 64 << 10;
 
 /// Makes a connection and returns the program's end and the relay's end. The program's end gets the options of `socket`.
