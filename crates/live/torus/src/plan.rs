@@ -42,8 +42,8 @@ pub const SLACK: Time = Time::from_us(1_000);
 /// Size of a flow's re-order window: the most packets by which a packet may be ahead of the next packet in order. It is twenty times the
 /// content of the paper's longest re-order buffer (§5.2).
 pub(crate) const WINDOW: u32 = 1_024;
-/// Limits of real nodes, whose memory is limited, whose threads wake up late, and which can fail. With timeouts that start at a millisecond
-/// and double, thirteen timeouts in a row are 16 seconds; with timeouts of any length, thirteen are no more than TCP allows.
+/// Limits of real nodes, whose memory is limited, whose threads wake up late, and which can fail. A source gives up after thirteen timeouts
+/// in a row, which are 16 seconds if they start at a millisecond and double. With longer timeouts it gives up no later than TCP would.
 const LIMITS: WorldLimits = WorldLimits { window: WINDOW, slack: SLACK, timeouts: 13 };
 
 /// Largest queue of a link. A live link needs real memory for it.
