@@ -1,4 +1,4 @@
-//! Choice between KVM and emulation, by trial: `/dev/kvm` may be there and start no guest.
+//! Choice between KVM and emulation. It is made by a trial, because `/dev/kvm` may exist although it cannot run a guest.
 
 use crate::memory;
 use crate::trial::{STATUS, firmware};
@@ -7,17 +7,17 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use unrack_live::Error;
 
-/// Way in which QEMU runs a guest.
+/// How QEMU runs a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accelerator {
     Kvm,
-    /// Emulation by QEMU, which needs nothing of the machine.
+    /// Emulation by QEMU, which requires no feature of the machine.
     Tcg,
 }
 
 impl Accelerator {
-    /// Returns the name in QEMU's options.
+    /// Returns the name of the accelerator in QEMU's options.
     pub fn name(self) -> &'static str {
         match self {
             Accelerator::Kvm => "kvm",
@@ -25,16 +25,16 @@ impl Accelerator {
         }
     }
 
-    /// Returns KVM if a guest reaches 64-bit mode and a timer's interrupt with it, at a processor's speed; otherwise,
-    /// emulation.
+    /// Returns KVM if a trial guest under KVM reaches 64-bit mode, receives a timer interrupt, and runs at the speed of a processor.
+    /// Returns emulation otherwise.
     ///
     /// # Errors
-    /// If there is no memory for that guest.
+    /// Fails if there is no memory for the trial guest.
     pub(crate) fn choose(qemu: &str) -> Result<Accelerator, Error> {
         Ok(if works(qemu, Accelerator::Kvm)? { Accelerator::Kvm } else { Accelerator::Tcg })
     }
 
-    /// Returns the first accelerator that passes the trial, if any does.
+    /// Returns the first accelerator that passes the trial; `None` if none passes.
     ///
     /// # Errors
     /// As [`Accelerator::choose`].
@@ -44,8 +44,8 @@ impl Accelerator {
     }
 }
 
-/// Time that the trial may take, which lasts a fraction of a second under KVM, and also under emulation. On a machine too
-/// busy for that, guests are emulated.
+/// Time that the trial may take. It lasts a fraction of a second under KVM and also under emulation. On a machine that is too busy for
+/// this, guests are emulated.
 const PATIENCE: Duration = Duration::from_secs(5);
 const ROUND: Duration = Duration::from_millis(5);
 
@@ -69,7 +69,7 @@ fn works(qemu: &str, accelerator: Accelerator) -> Result<bool, Error> {
         }
     };
     if status.is_none() {
-        // It may have ended just now.
+        // Ignore errors, because the process may just have ended.
         let _ = child.kill();
         let _ = child.wait();
     }
@@ -87,7 +87,8 @@ mod tests {
         let (text, program) = (folder.join("text"), folder.join("qemu"));
         for (line, passes) in [("exit 85", true), ("exit 0", false), ("exec sleep 60", false)] {
             std::fs::write(&text, format!("#!/bin/sh\n{line}\n")).unwrap();
-            // A file that this process had open for writing might be busy in a child of another test.
+            // The program must not be a file that this process writes, because a child of another test may hold such a file open for
+            // writing, which makes it busy.
             let install = Command::new("install").args(["-m", "755"]).args([&text, &program]).status();
             assert!(install.unwrap().success());
             assert_eq!(works(program.to_str().unwrap(), Accelerator::Kvm).unwrap(), passes, "{line}");

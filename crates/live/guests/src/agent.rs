@@ -1,4 +1,4 @@
-//! Agent in a guest: runs programs that the rack's process asks for, and passes their bytes.
+//! Agent in a guest: it runs programs that the rack's process asks for, and passes their input and output.
 
 use crate::flow::Credits;
 use crate::wire::{Frame, GuestExit, MOST_BYTES, Program, Stream, VERSION, WINDOW, WireError};
@@ -18,32 +18,32 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use unrack_live::Error;
 
-/// Name of the port by which the rack's process reaches the agent.
+/// Name of the port through which the rack's process reaches the agent.
 pub const PORT: &str = "unrack";
 const PORTS: &str = "/sys/class/virtio-ports";
-/// Interval at which the agent looks whether the port is connected.
+/// Interval at which the agent checks whether the port is connected.
 const ROUND: Duration = Duration::from_millis(20);
 
-/// Programs that run, and the port.
+/// The port, and the programs that are running.
 #[derive(Clone)]
 struct Agent {
     port: Arc<Mutex<File>>,
     running: Arc<Mutex<HashMap<u32, Running>>>,
 }
 
-/// Program that runs, as seen by the port's reader.
+/// Running program, as the reader of the port sees it.
 struct Running {
     group: Pid,
-    /// Queue of the program's standard input; `None` once it has ended.
+    /// Queue of the program's standard input; `None` once the input has ended.
     input: Option<SyncSender<Vec<u8>>>,
     output: Arc<Credits>,
     errors: Arc<Credits>,
 }
 
-/// Serves the port of this guest until the rack's process closes it.
+/// Serves the port of this guest until the rack's process closes the port.
 ///
 /// # Errors
-/// If this is not a guest of a rack, or the other end does not keep to the protocol.
+/// Fails if this is not a guest of a rack, or if the rack's process violates the protocol.
 pub fn serve() -> Result<(), Error> {
     let path = find_port()?;
     let file = |why| Error::File { path: path.clone(), why };
@@ -73,7 +73,7 @@ fn find_port() -> Result<PathBuf, Error> {
     device.ok_or_else(|| Error::Usage("this is not a guest of a rack: it has no port of an agent".into()))
 }
 
-/// Reads the first frame. Until the other end is connected, the port seems to have ended.
+/// Reads the first frame. It retries, because the port reports an end of stream until the rack's process is connected.
 fn first(reader: &mut File) -> Result<Frame, WireError> {
     loop {
         match Frame::read(reader) {
@@ -86,7 +86,7 @@ fn first(reader: &mut File) -> Result<Frame, WireError> {
 }
 
 impl Agent {
-    /// Sends a frame. If that fails, the reader finds the port closed as well.
+    /// Sends a frame. Errors are ignored, because the reader then finds the port closed as well.
     fn send(&self, frame: &Frame) {
         let mut port = self.port.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = frame.write(&mut *port);
@@ -96,7 +96,7 @@ impl Agent {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Acts on a frame. Frames of a program that has ended are late, and without effect.
+    /// Handles a frame. Frames for a program that has ended are late, and have no effect.
     fn receive(&self, frame: Frame) -> Result<(), WireError> {
         match frame {
             Frame::Start { program, it } => self.start(program, &it)?,
@@ -141,11 +141,11 @@ impl Agent {
         Ok(())
     }
 
-    /// Sends a signal to a program and those that it started.
+    /// Sends a signal to a program and to the processes in its group.
     fn kill(&self, program: u32, signal: i32) {
         let running = self.running();
         if let (Some(one), Some(signal)) = (running.get(&program), Signal::from_named_raw(signal)) {
-            // It may have ended, and waits for the lock to say so.
+            // Ignore errors, because the program may have ended and its thread may be waiting for the lock in order to remove it.
             let _ = kill_process_group(one.group, signal);
         }
     }
@@ -179,7 +179,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Passes input to a program until it ends. What the program does not take any more is dropped.
+    /// Passes input to a program until the input ends. Input that the program no longer reads is dropped.
     fn feed(&self, program: u32, mut stdin: Option<ChildStdin>, received: &Receiver<Vec<u8>>) {
         for bytes in received {
             if stdin.as_mut().is_some_and(|stdin| stdin.write_all(&bytes).is_err()) {
@@ -189,17 +189,18 @@ impl Agent {
         }
     }
 
-    /// Passes the output of a program until it has ended, and then says so.
+    /// Passes the output of a program until the program has ended, and then reports its end.
     fn attend(&self, program: u32, mut child: Child, [output, errors]: [Arc<Credits>; 2]) {
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        // Closed when the program has ended. Without it, output is not passed: no descriptor is free for it either.
+        // This pipe is closed when the program has ended. If it cannot be created, no output is passed, because no descriptors are free for
+        // output either.
         let end = std::io::pipe().ok();
         std::thread::scope(|scope| {
             let (ended, ends) = end.unzip();
             let again = ended.as_ref().and_then(|ended| ended.try_clone().ok());
             scope.spawn(move || self.pass(program, Stream::Output, stdout, &output, ended));
             scope.spawn(move || self.pass(program, Stream::Errors, stderr, &errors, again));
-            // Its number stays taken until it is no longer in the table.
+            // Wait without reaping the process, so that its number is not reused while it is in the table.
             let _ =
                 waitid(WaitId::Pid(Pid::from_child(&child)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
             drop(ends);
@@ -215,8 +216,8 @@ impl Agent {
         self.send(&Frame::Ended { program, outcome });
     }
 
-    /// Passes a stream until it ends; or, once the program has ended, until nothing more is in it, since processes that
-    /// it left behind may keep it open.
+    /// Passes a stream until it ends, or until it is empty after the program has ended. The second condition is necessary because processes
+    /// that the program left behind may keep the stream open.
     fn pass(
         &self,
         program: u32,
@@ -240,7 +241,7 @@ impl Agent {
     }
 }
 
-/// Waits until `from` can be read. Returns `false` if it cannot, and the program has ended.
+/// Waits until `from` can be read. Returns `false` if there is nothing to read and the program has ended.
 fn is_readable(from: &impl AsFd, ended: &PipeReader) -> bool {
     loop {
         let mut both = [PollFd::new(from, PollFlags::IN), PollFd::new(ended, PollFlags::IN)];
@@ -255,7 +256,7 @@ fn is_readable(from: &impl AsFd, ended: &PipeReader) -> bool {
 
 fn command(it: &Program) -> Command {
     let text = |bytes: &'_ Vec<u8>| OsStr::from_bytes(bytes).to_os_string();
-    // The protocol does not let it be empty.
+    // The protocol guarantees that the list of words is not empty.
     let mut words = it.words.iter().map(text);
     let mut command = Command::new(words.next().unwrap_or_default());
     let folder = Path::new(OsStr::from_bytes(&it.folder));

@@ -1,4 +1,4 @@
-//! Archives in the format `newc` of cpio, which the kernel unpacks as its first file system.
+//! Archives in cpio's format `newc`. The kernel unpacks such an archive as its first file system.
 
 use ::cpio::newc::Builder;
 use std::io::Write;
@@ -17,12 +17,12 @@ const FILE: u32 = 0o100_644;
 const END: &str = "TRAILER!!!";
 
 impl Archive {
-    /// Adds a folder. Those around it must have been added before.
+    /// Adds a folder. Its parent folders must have been added before.
     pub(crate) fn folder(&mut self, path: &str) {
         self.entry(path, FOLDER, &[]);
     }
 
-    /// Adds a file that can be executed.
+    /// Adds an executable file.
     pub(crate) fn program(&mut self, path: &str, contents: &[u8]) {
         self.entry(path, PROGRAM, contents);
     }
@@ -41,7 +41,7 @@ impl Archive {
     /// Appends an entry.
     ///
     /// # Panics
-    /// If `contents` has 4 GiB or more, which the format cannot hold.
+    /// If `contents` has 4 GiB or more, which the format cannot represent.
     fn entry(&mut self, path: &str, mode: u32, contents: &[u8]) {
         self.entries += 1;
         let length = u32::try_from(contents.len()).expect("a file of less than 4 GiB");

@@ -1,20 +1,20 @@
 //! Server of `ivshmem-doorbell` devices, with which guests interrupt each other.
 //!
-//! The protocol is QEMU's (docs/specs/ivshmem-spec, "Client-Server protocol"): the server sends 8 bytes at a time,
-//! little-endian, with at most one descriptor, and receives nothing.
+//! The protocol is QEMU's (docs/specs/ivshmem-spec, "Client-Server protocol"): the server sends messages of 8 bytes, little-endian, each
+//! with at most one descriptor, and receives nothing.
 //!
 //! | message | descriptor | meaning |
 //! |---|---|---|
 //! | 0 | none | version of the protocol |
 //! | number | none | number of this guest |
-//! | -1 | memory | memory that all guests share: a page, which is not used |
-//! | number | eventfd | another guest, or at last this one: whoever writes to the eventfd interrupts it |
+//! | -1 | memory | memory that all guests share: one page, which is not used |
+//! | number | eventfd | another guest, or in the last message this guest: a write to the eventfd interrupts the guest |
 //!
-//! Departure: every guest is told once, at its start, of all guests of the rack, whether they run or not, and each keeps
-//! its eventfd when it boots again. The protocol can also tell that a guest has ended and is there again. But QEMU (read
-//! in 8.1, seen in 7.2) then frees the guest's eventfds and never allocates them anew (`close_peer_eventfds`): the same
-//! number a second time overwrites its heap, and it crashes. As nothing is sent to a guest that runs, a stopped one holds
-//! up nobody. An interrupt for a guest that is down is lost.
+//! Departure: every guest is informed once, at its start, of all guests of the rack, whether they are running or not, and each guest keeps
+//! its eventfd when it boots again. The protocol could also announce that a guest has ended and that it is back. However, QEMU (read in
+//! 8.1, seen in 7.2) then frees the guest's eventfds and never allocates them again (`close_peer_eventfds`). If the same number is
+//! announced a second time, QEMU overwrites its heap and crashes. Because a running guest receives no messages, a stopped guest cannot
+//! block the server. An interrupt for a guest that is down is lost.
 
 use crate::memory;
 use rustix::event::{EventfdFlags, eventfd};
@@ -40,13 +40,13 @@ pub(crate) struct Doorbells {
 }
 
 impl Doorbells {
-    /// Creates the server for this many guests.
+    /// Creates the server for this number of guests.
     ///
     /// # Errors
-    /// [`Error::Broken`] if the machine has no memory or no descriptors for it.
+    /// [`Error::Broken`] if the machine lacks the memory or the descriptors.
     pub(crate) fn new(guests: usize) -> Result<Doorbells, Error> {
         let memory = memory::file("unrack-doorbell", &[0; PAGE])?;
-        // QEMUs that write to it must not wait, either, if the guest is stopped.
+        // The eventfds are nonblocking, because a QEMU that writes to an eventfd must not wait even if the interrupted guest is stopped.
         let made = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let interrupts = (0..guests).map(|_| made()).collect::<Result<_, _>>();
         let interrupts =
@@ -54,18 +54,18 @@ impl Doorbells {
         Ok(Doorbells { memory, interrupts })
     }
 
-    /// Connects a guest that is about to start, and drops the interrupts for it so far.
-    /// Returns this end of the socket, which stays open until the guest ends, and QEMU's end.
+    /// Connects a guest that is about to start, and discards earlier interrupts for it. Returns this end of the socket, which must stay
+    /// open until the guest ends, and QEMU's end.
     ///
     /// # Errors
-    /// If there are no descriptors left, or they cannot be sent.
+    /// Fails if no descriptors are left, or if they cannot be sent.
     pub(crate) fn connect(&self, number: usize) -> std::io::Result<(UnixStream, UnixStream)> {
         let (ours, theirs) = UnixStream::pair()?;
         match retry_on_intr(|| read(&self.interrupts[number], &mut [0; 8])) {
             Ok(_) | Err(Errno::AGAIN) => {}
             Err(why) => return Err(why.into()),
         }
-        // QEMU waits forever for a message that is missing, and so all are in the socket before it starts.
+        // Send all messages before QEMU starts, because QEMU waits forever for a missing message.
         send(&ours, VERSION, None)?;
         send(&ours, number as i64, None)?;
         send(&ours, MEMORY, Some(self.memory.as_fd()))?;
@@ -77,7 +77,7 @@ impl Doorbells {
     }
 }
 
-/// Sends one message, without waiting. A stream socket takes 8 bytes whole or not at all.
+/// Sends one message without waiting. A stream socket accepts 8 bytes completely or not at all.
 fn send(socket: &UnixStream, message: i64, descriptor: Option<BorrowedFd>) -> rustix::io::Result<()> {
     let bytes = message.to_le_bytes();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -115,7 +115,7 @@ mod tests {
         Some((i64::from_le_bytes(bytes), descriptor))
     }
 
-    /// Receives the messages for a guest. Returns the eventfds of these guests, the last of which is its own.
+    /// Receives the messages for a guest. Returns the eventfds of these guests, the last of which belongs to the receiver.
     fn greeted(socket: &UnixStream, numbers: &[i64]) -> Vec<OwnedFd> {
         let message = || receive(socket).unwrap();
         assert!(matches!(message(), (0, None)));
@@ -136,7 +136,7 @@ mod tests {
         rustix::io::write(other, &1u64.to_ne_bytes()).unwrap();
     }
 
-    /// Returns how often a guest was interrupted since the last time.
+    /// Returns how often a guest was interrupted since the last call.
     fn interrupts(own: &OwnedFd) -> u64 {
         let mut count = [0; 8];
         match read(own, &mut count) {
@@ -169,7 +169,7 @@ mod tests {
         let server = Doorbells::new(2).unwrap();
         let (_a, at_a) = server.connect(0).unwrap();
         let b_of_a = greeted(&at_a, &[1, 0]).remove(0);
-        // The other one may be stopped, and reads nothing.
+        // The other guest may be stopped, and reads nothing.
         for _ in 0..1000 {
             let (_b, at_b) = server.connect(1).unwrap();
             let own = greeted(&at_b, &[0, 1]).remove(1);

@@ -1,4 +1,4 @@
-//! Accelerator of a rack's guests, which changes to emulation once a guest stands still under KVM.
+//! Accelerator of a rack's guests. It changes to emulation once a guest hangs under KVM.
 
 use crate::accelerator::Accelerator;
 use crate::kernel::Kernel;
@@ -7,7 +7,7 @@ use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use unrack_live::Error;
 
-/// Accelerator, and the kernel in the form that boots soonest under it.
+/// Accelerator, with the kernel in the form that boots fastest under it.
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub accelerator: Accelerator,
@@ -27,7 +27,7 @@ impl Engine {
     }
 }
 
-/// Engine that guests of a rack start with from now on.
+/// Engine with which guests of a rack start from now on.
 #[derive(Debug)]
 pub(crate) struct Engines {
     kernel: Kernel,
@@ -38,18 +38,18 @@ impl Engines {
     /// Creates the engine of this accelerator.
     ///
     /// # Errors
-    /// If the kernel cannot be read, or there is no memory for it.
+    /// Fails if the kernel cannot be read, or if there is no memory for it.
     pub(crate) fn new(accelerator: Accelerator, kernel: Kernel) -> Result<Engines, Error> {
         let now = Mutex::new(Arc::new(Engine::new(accelerator, &kernel)?));
         Ok(Engines { kernel, now })
     }
 
-    /// Returns the engine that a guest is started with.
+    /// Returns the engine with which a guest starts.
     pub(crate) fn now(&self) -> Arc<Engine> {
         self.lock().clone()
     }
 
-    /// Has guests emulated from now on.
+    /// Makes guests that start from now on run under emulation.
     ///
     /// # Errors
     /// As [`Engines::new`].

@@ -1,4 +1,4 @@
-//! Programs in a guest, as seen by whoever starts them.
+//! Programs in a guest, as seen by the process that starts them.
 
 use crate::flow::Credits;
 use crate::seat::GuestSeat;
@@ -13,22 +13,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use unrack_live::Error;
 
-/// Number of the program on this stream; the rack's process replaces it.
+/// Number of the program on this stream. The rack's process replaces it by another number.
 const NUMBER: u32 = 0;
-/// Time that a guest has to answer a signal, also an emulated one on a busy machine.
+/// Time within which a guest has to answer a signal. It also suffices for an emulated guest on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Exit status if nobody reads the program's output any more, as a shell has it.
+/// Exit status if the reader of the program's output is gone, as in a shell.
 const BROKEN_PIPE: u8 = 128 + libc::SIGPIPE as u8;
 
-/// Runs a program on a host, with the standard streams, environment and folder of this process, and returns how it
-/// ended. Signals go to the program; one that the guest does not answer
-/// ends this process.
+/// Runs a program on a host, with the standard streams, environment and folder of this process. Returns how the program ended. Signals to
+/// this process are passed to the program. If the guest does not answer a signal, this process ends.
 ///
-/// Threads of this process may go on waiting for input: it should exit soon.
+/// Threads of this process may continue to wait for input, so the process should exit soon afterwards.
 ///
 /// # Errors
-/// [`Error::Usage`] if the host is not up, or the command line is too long; [`Error::Broken`] if the host ends before the
-/// program.
+/// [`Error::Usage`] if the host is not up, or if the command line is too long; [`Error::Broken`] if the host ends before the program.
 pub fn exec(seat: &GuestSeat, host: &str, words: &[OsString]) -> Result<GuestExit, Error> {
     let broken = |why: std::io::Error| Error::Broken(format!("host `{host}` cannot be reached: {why}"));
     let signals = Blocked::start().map_err(broken)?;
@@ -59,7 +57,7 @@ pub fn exec(seat: &GuestSeat, host: &str, words: &[OsString]) -> Result<GuestExi
                 if written.is_err() {
                     return Ok(GuestExit::Exited(BROKEN_PIPE));
                 }
-                // The rack's process may have ended: the next frame says so.
+                // Ignore errors: if the rack's process has ended, the next read reports it.
                 let _ = send(&to, &Frame::Took { program: NUMBER, stream });
             }
             Some(Frame::Took { .. }) => _ = input.give(),
@@ -88,7 +86,7 @@ fn send(to: &Mutex<UnixStream>, frame: &Frame) -> std::io::Result<()> {
     frame.write(&mut *to.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Sends the standard input to its end. Input that cannot be read has ended.
+/// Sends the standard input until it ends. Input that cannot be read counts as ended.
 fn feed(to: &Mutex<UnixStream>, credits: &Credits) {
     let mut buffer = vec![0; MOST_BYTES];
     while credits.take() {
@@ -105,8 +103,8 @@ fn feed(to: &Mutex<UnixStream>, credits: &Credits) {
     }
 }
 
-/// Sends signals to the program. If the guest does not answer one, because it is stopped or hangs, this process ends: at
-/// the next signal, or after a time.
+/// Passes signals to the program. If the guest does not answer a signal, because it is stopped or hangs, this process ends at the next
+/// signal or after a timeout.
 fn pass_on(signals: &Blocked, to: &Mutex<UnixStream>, is_unanswered: &AtomicBool) {
     let mut last = 0;
     loop {

@@ -1,12 +1,12 @@
-//! Permission to send: how many frames of a stream may be on their way.
+//! Flow control: how many frames of a stream may be in flight.
 
 use crate::wire::WINDOW;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// Frames of one stream that may still be sent.
+/// Credits of one stream: frames that may still be sent.
 #[derive(Debug)]
 pub(crate) struct Credits {
-    /// Their number; `None` once nobody receives any more.
+    /// Number of credits; `None` once the stream has no receiver any more.
     left: Mutex<Option<usize>>,
     changed: Condvar,
 }
@@ -18,7 +18,7 @@ impl Default for Credits {
 }
 
 impl Credits {
-    /// Waits until a frame may be sent. Returns whether anybody receives it.
+    /// Waits until a frame may be sent. Returns `false` if the stream has no receiver any more.
     pub(crate) fn take(&self) -> bool {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -33,7 +33,7 @@ impl Credits {
         }
     }
 
-    /// Notes that a frame was passed on. Returns `false` if none was on its way.
+    /// Notes that a frame was passed on. Returns `false` if no frame was in flight.
     pub(crate) fn give(&self) -> bool {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         self.changed.notify_all();
@@ -47,7 +47,7 @@ impl Credits {
         }
     }
 
-    /// Notes that nobody receives any more.
+    /// Notes that the stream has no receiver any more.
     pub(crate) fn close(&self) {
         *self.left.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.changed.notify_all();

@@ -1,4 +1,4 @@
-//! One host of a rack: its virtual machine, running or not.
+//! One host of a rack, with its virtual machine, which may be running or not.
 
 use crate::accelerator::Accelerator;
 use crate::doorbell::Doorbells;
@@ -20,15 +20,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use unrack_live::Error;
 
-/// Time that a guest has to boot; emulated on a busy machine, it takes a minute.
+/// Time within which a guest has to boot. An emulated guest on a busy machine takes a minute.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Time without a word from a guest under KVM, be it on its console or from its agent, after which it is taken to stand
-/// still.
+/// Longest time without output from a guest under KVM, on its console or from its agent. Afterwards the guest is considered hung.
 const SILENCE: Duration = Duration::from_secs(20);
-/// Time that QEMU has to end once it has hung up, before it is killed.
+/// Time within which QEMU has to end after it has closed its connection. Afterwards it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 const ROUND: Duration = Duration::from_millis(5);
-/// Lines of a console that an error shows.
+/// Number of console lines that an error shows.
 const TAIL: usize = 15;
 
 /// A host of the rack.
@@ -46,9 +45,9 @@ struct Now {
     qemu: Option<Pid>,
     link: Option<Arc<Link>>,
     boot: Option<Duration>,
-    /// Time for which it was silent under KVM, if it was started again under emulation for that.
+    /// How long the guest was silent under KVM, if it was started again under emulation because of that.
     silent: Option<Duration>,
-    /// Reason why it is down.
+    /// Reason why the host is down.
     why: String,
 }
 
@@ -58,17 +57,17 @@ impl Now {
     }
 }
 
-/// Virtual machine that runs.
+/// Running virtual machine.
 struct Running {
     child: Child,
-    /// Connection with the agent.
+    /// Connection to the agent.
     port: UnixStream,
-    /// Connection of the doorbell, of which QEMU has the other end.
+    /// Server's end of the doorbell's connection. QEMU has the other end.
     _doorbell: Option<UnixStream>,
 }
 
 impl Guest {
-    /// Creates a host that is down, with its number in the rack. Its console's output goes to a file of `folder`.
+    /// Creates a host that is down. `number` is its number in the rack. The output of its console goes to a file in `folder`.
     pub(crate) fn new(number: usize, host: GuestHost, folder: &Path) -> Guest {
         let console = folder.join(format!("{}{CONSOLE}", host.name));
         let now = Mutex::new(Now::new(HostState::Down));
@@ -93,7 +92,7 @@ impl Guest {
         }
     }
 
-    /// Returns the connection with the agent.
+    /// Returns the connection to the agent.
     ///
     /// # Errors
     /// [`Error::Usage`] unless the host is up or stopped.
@@ -106,10 +105,10 @@ impl Guest {
         }
     }
 
-    /// Carries out a change, and waits until it is done.
+    /// Executes a change, and waits until it is done.
     ///
     /// # Errors
-    /// [`Error::Usage`] if the host's state does not allow it; [`Error::Broken`] if it does not boot.
+    /// [`Error::Usage`] if the host's state does not allow the change; [`Error::Broken`] if the host does not boot.
     pub(crate) fn change(self: &Arc<Guest>, change: HostChange, common: &Arc<Common>) -> Result<(), Error> {
         match change {
             HostChange::Boot => {
@@ -137,7 +136,7 @@ impl Guest {
         }
     }
 
-    /// Kills the virtual machine and waits until it has ended. Returns whether there was one.
+    /// Kills the virtual machine and waits until it has ended. Returns whether it was running.
     pub(crate) fn kill(&self) -> bool {
         let mut now = self.now();
         if now.state == HostState::Down {
@@ -145,7 +144,7 @@ impl Guest {
         }
         now.why = "it was killed".into();
         if let Some(qemu) = now.qemu {
-            // It may be ending.
+            // Ignore errors, because the process may be ending.
             let _ = kill_process(qemu, Signal::KILL);
         }
         while now.state != HostState::Down {
@@ -154,10 +153,10 @@ impl Guest {
         true
     }
 
-    /// Starts the virtual machine, without waiting.
+    /// Starts the virtual machine without waiting for it.
     ///
     /// # Errors
-    /// If it runs already, or QEMU cannot be started.
+    /// Fails if the virtual machine is running already.
     pub(crate) fn boot(self: &Arc<Guest>, common: &Arc<Common>) -> Result<(), Error> {
         let mut now = self.now();
         if now.state != HostState::Down {
@@ -166,16 +165,16 @@ impl Guest {
         *now = Now::new(HostState::Booting);
         drop(now);
         let (guest, common) = (self.clone(), common.clone());
-        // QEMU is killed when this thread ends.
+        // This thread lives as long as QEMU, because QEMU is killed when the thread that started it ends.
         std::thread::spawn(move || guest.attend(&common));
         Ok(())
     }
 
-    /// Waits until the host is up. Returns how long it took to boot. `emulated` is called with the time of its silence if
-    /// it is started again under emulation.
+    /// Waits until the host is up. Returns how long it took to boot. If the guest was silent under KVM and is started again under
+    /// emulation, `emulated` is called with the time of silence.
     ///
     /// # Errors
-    /// [`Error::Broken`] with the end of its console, if it does not get there.
+    /// [`Error::Broken`] with the last lines of the console, if the host does not come up.
     pub(crate) fn wait_until_up(&self, mut emulated: impl FnMut(Duration)) -> Result<Duration, Error> {
         let begun = Instant::now();
         let mut now = self.now();
@@ -212,14 +211,14 @@ impl Guest {
         self.changed.notify_all();
     }
 
-    /// Runs the virtual machine until it ends. [`ErrorKind::TimedOut`] if it stood still under KVM, and was killed.
+    /// Runs the virtual machine until it ends. Returns [`ErrorKind::TimedOut`] if the guest hung under KVM and was killed.
     fn run_once(&self, common: &Common, engine: &Engine) -> std::io::Result<()> {
         let begun = Instant::now();
         let running = self.start(common, engine)?;
         self.carry(running, engine.accelerator, begun)
     }
 
-    /// Runs a virtual machine that stood still under KVM once more, under emulation.
+    /// Runs a virtual machine that hung under KVM again, under emulation.
     fn emulate(&self, common: &Common) -> std::io::Result<()> {
         common.engines.emulate().map_err(std::io::Error::other)?;
         {
@@ -234,7 +233,7 @@ impl Guest {
     }
 
     fn start(&self, common: &Common, engine: &Engine) -> std::io::Result<Running> {
-        // Both this file and the kernel's lines in it are only appended to, by QEMU and its errors.
+        // Open the console file for appending, because QEMU writes the kernel's lines and its own errors to it independently.
         let _ = std::fs::remove_file(&self.console);
         let console = File::options().create_new(true).append(true).mode(0o600).open(&self.console)?;
         let (port, theirs) = UnixStream::pair()?;
@@ -253,7 +252,7 @@ impl Guest {
         {
             let mut now = self.now();
             now.qemu = Some(Pid::from_child(&child));
-            // Whoever killed it before has not found its process.
+            // If `kill` was called before the process number was known, it could not kill the process, so kill it now.
             if !now.why.is_empty() {
                 let _ = child.kill();
             }
@@ -279,17 +278,17 @@ impl Guest {
             carried = Ok(());
         }
         link.close();
-        // From here on, its process number may become another's.
+        // The process number must not be used from here on, because it may be reused.
         {
             let mut now = self.now();
             (now.qemu, now.link) = (None, None);
         }
-        // QEMU that hangs up is about to end, with a status that says more than that it was killed.
+        // A QEMU that closed its connection is about to end. Wait for its own exit status, which says more than a status after a kill.
         let hung_up = Instant::now();
         while carried.is_ok() && hung_up.elapsed() < GRACE && child.try_wait()?.is_none() {
             std::thread::sleep(ROUND);
         }
-        // It may have ended by itself.
+        // Ignore errors, because QEMU may have ended itself.
         let _ = child.kill();
         let status = child.wait()?;
         match carried {
@@ -300,8 +299,7 @@ impl Guest {
         }
     }
 
-    /// Waits until the agent sends something, or the connection with it ends. Returns `false` if the guest is silent for
-    /// [`SILENCE`] before.
+    /// Waits until the agent sends data, or the connection to it ends. Returns `false` if the guest is silent for [`SILENCE`] before that.
     fn speaks(&self, port: &UnixStream) -> bool {
         let printed = || std::fs::metadata(&self.console).map_or(0, |console| console.len());
         let (mut before, mut since) = (printed(), Instant::now());
@@ -318,11 +316,11 @@ impl Guest {
         false
     }
 
-    /// Returns the end of the console's output, as lines of an error.
+    /// Returns the last lines of the console, formatted for an error.
     fn tail(&self) -> String {
         let bytes = std::fs::read(&self.console).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
-        // What follows is the kernel's stack.
+        // Cut after the panic, because the kernel's stack follows.
         let is_panic = |line: &&str| line.contains("Kernel panic");
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         let end = lines.iter().position(is_panic).map_or(lines.len(), |panic| panic + 1);
@@ -343,5 +341,5 @@ impl Guest {
     }
 }
 
-/// End of the names of files with consoles' output.
+/// Suffix of the names of files with console output.
 pub(crate) const CONSOLE: &str = ".console";

@@ -1,9 +1,8 @@
-//! Header of an NVDIMM that makes each guest's kernel offer it as `/dev/dax0.0`, without a tool in the guest.
+//! Header of an NVDIMM. It makes each guest's kernel offer the NVDIMM as `/dev/dax0.0` without a tool in the guest.
 //!
-//! `ndctl create-namespace --mode=devdax --map=mem` writes the same block, at 4 KiB into the memory, and data begin at
-//! 2 MiB (`struct nd_pfn_sb` of the kernel's `drivers/nvdimm/pfn.h`, version 1.4). It is in memory before the first
-//! guest boots, so no guest writes to it, and data are at the same offset in all. Without a label area the whole DIMM is
-//! one namespace, whose number is nil.
+//! `ndctl create-namespace --mode=devdax --map=mem` writes the same block, at 4 KiB into the memory, where data begin at 2 MiB (`struct
+//! nd_pfn_sb` of the kernel's `drivers/nvdimm/pfn.h`, version 1.4). The block is in memory before the first guest boots. Therefore no guest
+//! writes to it, and data are at the same offset in all guests. Without a label area, the whole DIMM is one namespace, whose number is nil.
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{Immutable, IntoBytes, transmute};
@@ -14,12 +13,12 @@ pub(crate) const DATA_OFFSET: u64 = 2 << 20;
 pub(crate) const BLOCK_OFFSET: u64 = 4096;
 
 const SIGNATURE: &[u8; 16] = b"NVDIMM_DAX_INFO\0";
-/// Identity of the device: any but nil, and always the same.
+/// UUID of the device. It must not be nil, and is always the same.
 const UUID: &[u8; 16] = b"unrack memory\0\0\x01";
-/// Bytes of a page, and of the kernel's record of one.
+/// Bytes of a page, and of the kernel's record of a page.
 const PAGE: u64 = 4096;
 const PAGE_RECORD: u16 = 64;
-/// Place of the kernel's records of pages: in the guest's own memory.
+/// Location of the kernel's page records: in the guest's private memory.
 const RECORDS_IN_MEMORY: u32 = 1;
 
 /// The block (`struct nd_pfn_sb`), with the kernel's order of fields.
@@ -34,7 +33,7 @@ struct Block {
     version_minor: U16,
     data_offset: U64,
     pages: U64,
-    /// Place of the kernel's records of pages.
+    /// Location of the kernel's page records.
     mode: U32,
     start_padding: U32,
     end_padding: U32,
@@ -45,7 +44,7 @@ struct Block {
     checksum: U64,
 }
 
-/// Returns the block of a device with `data` bytes behind its header.
+/// Returns the block of a device with `data` bytes after its header.
 pub(crate) fn block(data: u64) -> [u8; 4096] {
     block_with(UUID, data)
 }
@@ -89,7 +88,7 @@ mod tests {
 
     #[test]
     fn the_block_is_that_of_ndctl() {
-        // Written by ndctl 76 to a DIMM of 256 MiB.
+        // ndctl 76 wrote this block to a DIMM of 256 MiB.
         let uuid = 0x473b_493a_01b8_41b4_a66b_0da7_4bff_0a12_u128.to_be_bytes();
         let block = block_with(&uuid, 254 << 20);
         assert_eq!(&block[0x30..0x3c], [0, 0, 0, 0, 1, 0, 4, 0, 0, 0, 0x20, 0]);

@@ -1,5 +1,4 @@
-//! First file system of a guest: busybox, modules, and a script that mounts this machine's file system and starts the
-//! agent.
+//! First file system of a guest: busybox, modules, and a script that mounts this machine's file system and starts the agent.
 
 use crate::agent::PORT;
 use crate::cpio::Archive;
@@ -10,21 +9,21 @@ use unrack_live::Error;
 
 /// Tag of the file system that QEMU offers over 9p.
 pub(crate) const ROOT_TAG: &str = "root";
-/// Variable of the kernel's command line with the host's name, which the kernel passes on to the script.
+/// Variable with the host's name on the kernel's command line. The kernel passes it on to the script.
 pub(crate) const NAME_VARIABLE: &str = "unrack_host";
-/// Path of the device in a guest, whatever its kind.
+/// Path of the memory device in a guest, whatever its kind.
 pub const DEVICE: &str = "/dev/rack-memory";
-/// Place of the doorbell on a guest's bus.
+/// Slot of the doorbell on a guest's PCI bus.
 pub(crate) const DOORBELL_SLOT: u32 = 0x10;
-/// Name of the doorbell's folder in `/sys/bus/pci/devices`: that of [`DOORBELL_SLOT`].
+/// Name of the doorbell's folder in `/sys/bus/pci/devices`, which follows from [`DOORBELL_SLOT`].
 const DOORBELL_PATH: &str = "0000:00:10.0";
 
 const BUSYBOX: [&str; 3] = ["/bin/busybox", "/usr/bin/busybox", "/sbin/busybox"];
-/// Modules of every guest.
+/// Modules that every guest needs.
 const MODULES: [&str; 5] = ["virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay"];
 
 impl DeviceKind {
-    /// Returns the modules that make a guest's kernel offer the device.
+    /// Returns the modules that a guest's kernel needs to offer the device.
     fn modules(self) -> &'static [&'static str] {
         match self {
             DeviceKind::Nvdimm => &["libnvdimm", "nd_pmem", "device_dax", "dax_pmem", "nfit"],
@@ -33,14 +32,14 @@ impl DeviceKind {
         }
     }
 
-    /// Returns the commands that set the variable `device` to the path of the device, once it is there.
+    /// Returns the shell commands that set the variable `device` to the path of the device, once the device is there.
     fn find(self) -> String {
         let bind = match self {
             DeviceKind::Nvdimm => return "[ -c /dev/dax0.0 ] && device=/dev/dax0.0".into(),
             DeviceKind::Ivshmem => "",
             DeviceKind::IvshmemDoorbell => BIND,
         };
-        // The vendor and device of QEMU's ivshmem, with a doorbell or without.
+        // The vendor and device numbers of QEMU's ivshmem, with or without a doorbell.
         format!(
             r#"for pci in /sys/bus/pci/devices/*; do
     [ "$($B cat $pci/vendor) $($B cat $pci/device)" = "0x1af4 0x1110" ] || continue
@@ -54,16 +53,17 @@ done
     }
 }
 
-/// Commands that give the device of the folder `$doorbell` to VFIO and link it. Without it, there is no memory device, either.
+/// Commands that bind the device in the folder `$doorbell` to VFIO and link it. If this fails, they clear `device`, so that there is no
+/// memory device either.
 const BIND: &str =
     "echo vfio-pci > $doorbell/driver_override && echo ${doorbell##*/} > /sys/bus/pci/drivers_probe &&
     group=$($B readlink $doorbell/iommu_group) && [ -c /dev/vfio/${group##*/} ] &&
     $B ln -s $doorbell /dev/rack-doorbell || device=";
 
-/// Returns the path of busybox, which must not need libraries.
+/// Returns the path of a busybox that needs no libraries.
 ///
 /// # Errors
-/// [`Error::Lacking`] if it is not installed, or needs libraries.
+/// [`Error::Lacking`] if busybox is not installed, or needs libraries.
 pub(crate) fn busybox() -> Result<PathBuf, Error> {
     let is_static = |path: &&&str| {
         std::fs::read(**path).is_ok_and(|bytes| !bytes.windows(LOADER.len()).any(|window| window == LOADER))
@@ -73,13 +73,13 @@ pub(crate) fn busybox() -> Result<PathBuf, Error> {
     })
 }
 
-/// Path that programs with libraries name.
+/// Path of the loader, which a program that needs libraries contains.
 const LOADER: &[u8] = b"/ld-linux-x86-64.so";
 
-/// Builds the file system of guests with this kind of device, which start `agent` of this machine's file system.
+/// Builds the file system of guests with this kind of device. The guests start `agent` from this machine's file system.
 ///
 /// # Errors
-/// [`Error::Lacking`] if busybox or a module is not installed; [`Error::File`] if one cannot be read.
+/// [`Error::Lacking`] if busybox or a module is not installed; [`Error::File`] if a file cannot be read.
 pub(crate) fn build(kernel: &Kernel, kind: DeviceKind, agent: &Path) -> Result<Vec<u8>, Error> {
     let read = |path: &Path| std::fs::read(path).map_err(|why| Error::File { path: path.into(), why });
     let mut archive = Archive::default();
@@ -100,8 +100,8 @@ pub(crate) fn build(kernel: &Kernel, kind: DeviceKind, agent: &Path) -> Result<V
     Ok(archive.finish())
 }
 
-/// Returns the script that the kernel starts. It mounts this machine's file system below one in memory, which takes all
-/// changes, and makes that the root.
+/// Returns the script that the kernel starts. It mounts this machine's file system as the lower layer of an overlay, whose upper layer in
+/// memory receives all changes, and makes the overlay the root.
 fn script(kind: DeviceKind) -> String {
     let find = kind.find();
     format!(
@@ -147,7 +147,7 @@ exec /root/run/busybox switch_root /root /run/busybox sh /run/main < /root/dev/n
     )
 }
 
-/// Returns the script that becomes process 1: it waits for the agent, and for processes that lost their parent.
+/// Returns the script that becomes process 1. It waits for the agent, and reaps processes that lost their parent.
 fn main(agent: &Path) -> String {
     let agent = agent.to_string_lossy().replace('\'', r"'\''");
     format!(

@@ -1,4 +1,4 @@
-//! Process of a rack: parent of every QEMU, and between programs' callers and agents.
+//! Process of a rack: it is the parent of every QEMU, and passes frames between the callers of programs and the agents.
 
 use crate::accelerator::Accelerator;
 use crate::doorbell::Doorbells;
@@ -24,9 +24,9 @@ use unrack_live::Error;
 /// Step of building a rack.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BootStep {
-    /// Kernel and accelerator are chosen, and guests boot.
+    /// The kernel and the accelerator are chosen, and the guests boot.
     Booting { kernel: String, accelerator: Accelerator },
-    /// A host stood still under KVM, and is started again under emulation, as are all from now on.
+    /// A host hung under KVM and is started again under emulation, which all guests use from now on.
     Emulated { host: String, silent: Duration },
     /// A host is up.
     Up { host: String, seconds: f64 },
@@ -34,7 +34,7 @@ pub enum BootStep {
     Ready,
 }
 
-/// Interval at which the process verifies that its folder exists.
+/// Interval at which the process checks that its folder exists.
 const LOOK_AFTER: Duration = Duration::from_secs(5);
 /// Longest request, in bytes.
 const MOST_REQUEST: u64 = 64 << 10;
@@ -44,11 +44,11 @@ struct Keeper {
     guests: Vec<Arc<Guest>>,
 }
 
-/// Runs the rack of this folder, whose guests start `agent`, until a request ends it or its folder is removed. `tell` is
-/// told each step, and returns whether anybody still waits for the rack; otherwise it is removed.
+/// Runs the rack of this folder until a request ends it or its folder is removed. The guests start `agent`. `tell` is called at each step,
+/// and returns whether its caller still waits for the rack; otherwise the rack is removed.
 ///
 /// # Errors
-/// [`Error::Lacking`] if the machine cannot run guests; [`Error::Broken`] if one does not boot.
+/// [`Error::Lacking`] if the machine cannot run guests; [`Error::Broken`] if a guest does not boot.
 pub fn serve(folder: &Path, agent: &Path, mut tell: impl FnMut(BootStep) -> bool) -> Result<(), Error> {
     let Some(seat) = GuestSeat::find(folder)? else {
         return Err(Error::Usage(format!("no rack was claimed in {}", folder.display())));
@@ -82,7 +82,7 @@ pub fn serve(folder: &Path, agent: &Path, mut tell: impl FnMut(BootStep) -> bool
     let is_awaited = tell(BootStep::Booting { kernel: version, accelerator });
     let built = keeper.boot(is_awaited, &mut tell);
     if let Ok(true) = built {
-        // If the folder is removed by hand, no request can reach the rack any more.
+        // If a user removes the folder, no request can reach the rack any more, so the rack ends.
         while left.recv_timeout(LOOK_AFTER).is_err() && seat.is_there() {}
     }
     keeper.guests.iter().for_each(|guest| _ = guest.kill());
@@ -93,7 +93,7 @@ pub fn serve(folder: &Path, agent: &Path, mut tell: impl FnMut(BootStep) -> bool
 }
 
 impl Keeper {
-    /// Boots all hosts at once. Returns whether anybody waits for them.
+    /// Boots all hosts at the same time. Returns whether the caller still waits for them.
     fn boot(&self, is_awaited: bool, tell: &mut impl FnMut(BootStep) -> bool) -> Result<bool, Error> {
         if !is_awaited {
             return Ok(false);
@@ -101,7 +101,7 @@ impl Keeper {
         self.guests.iter().try_for_each(|guest| guest.boot(&self.common))?;
         for guest in &self.guests {
             let host = &guest.host.name;
-            // If nobody waits any more, the next step says so.
+            // The result is ignored here, because the next step checks again whether the caller still waits.
             let emulated = |silent| _ = tell(BootStep::Emulated { host: host.clone(), silent });
             let seconds = guest.wait_until_up(emulated)?.as_secs_f64();
             if !tell(BootStep::Up { host: host.clone(), seconds }) {
@@ -111,7 +111,7 @@ impl Keeper {
         Ok(tell(BootStep::Ready))
     }
 
-    /// Answers one request, and carries the frames of a program after it.
+    /// Answers one request. After a request to run a program, it then carries the program's frames.
     fn answer(&self, stream: UnixStream, leave: &Sender<()>) {
         let mut stream = BufReader::new(stream);
         let mut line = String::new();
@@ -130,7 +130,7 @@ impl Keeper {
                 self.find(&host).and_then(|guest| guest.change(change, &self.common)).map(|()| Reply::Done)
             }
             Ok(Request::Leave) => {
-                // The rack may be leaving already. A host that boots would hold it up.
+                // Ignore errors, because the rack may be leaving already. Kill booting hosts, because they would delay the end.
                 let booting = |guest: &&Arc<Guest>| guest.status().state == HostState::Booting;
                 let _ = leave.send(());
                 self.guests.iter().filter(booting).for_each(|guest| _ = guest.kill());
@@ -142,7 +142,7 @@ impl Keeper {
             why => Reply::Failed(why.to_string()),
         });
         let Ok(line) = serde_json::to_string(&reply) else { return };
-        // Whoever asked may have gone.
+        // Ignore errors, because the process that asked may be gone.
         if stream.get_mut().write_all((line + "\n").as_bytes()).is_ok()
             && let Some(link) = link
         {

@@ -1,4 +1,4 @@
-//! Kernel that guests boot: the newest of this machine that is installed with its modules.
+//! Kernel that guests boot: the newest kernel on this machine that is installed with its modules.
 
 use crate::modules::Modules;
 use std::cmp::Ordering;
@@ -25,7 +25,7 @@ impl Kernel {
     /// Finds the newest kernel.
     ///
     /// # Errors
-    /// [`Error::Lacking`] if none is installed with its modules, or this user may not read it.
+    /// [`Error::Lacking`] if no kernel is installed with its modules, or if this user may not read it.
     pub(crate) fn find() -> Result<Kernel, Error> {
         Kernel::find_in(Path::new(BOOT), Path::new(MODULES))
     }
@@ -55,8 +55,8 @@ impl Kernel {
         Ok(Kernel { modules: Modules::read(&modules.join(version))?, version: version.clone(), image })
     }
 
-    /// Returns the kernel as an ELF file, which QEMU starts without unpacking it in the guest: when QEMU emulates the
-    /// processor, that takes seconds. `None` if it cannot be unpacked here.
+    /// Returns the kernel as an ELF file, which QEMU starts without unpacking it in the guest. If QEMU emulates the processor, unpacking in
+    /// the guest takes seconds. Returns `None` if the kernel cannot be unpacked here.
     pub(crate) fn unpacked(&self) -> Option<Vec<u8>> {
         let image = std::fs::read(&self.image).ok()?;
         let unpacked = unpack(payload(&image)?).ok()?;
@@ -64,8 +64,8 @@ impl Kernel {
     }
 }
 
-/// Returns the packed kernel in an image: Linux's boot protocol 2.08, `payload_offset` and `payload_length`. The last 4
-/// bytes are the size of the unpacked one.
+/// Returns the packed kernel in an image, which Linux's boot protocol 2.08 locates by `payload_offset` and `payload_length`. The last 4
+/// bytes of the payload are left out, because they are the size of the unpacked kernel.
 fn payload(image: &[u8]) -> Option<&[u8]> {
     let number = |at: usize| Some(u32::from_le_bytes(image.get(at..at + 4)?.try_into().ok()?) as usize);
     let sectors = match *image.get(0x1f1)? {
@@ -78,14 +78,14 @@ fn payload(image: &[u8]) -> Option<&[u8]> {
     image.get(start..end)
 }
 
-/// Packers: the bytes that their files begin with, and the program that unpacks them.
+/// Packers: the magic bytes of their files, and the program that unpacks such files.
 const PACKERS: [(&[u8], &str); 3] =
     [(b"\xfd7zXZ\0", "xz"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\x1f\x8b", "gzip")];
 
-/// Unpacks what xz, zstd or gzip has packed; other bytes are returned as they are.
+/// Unpacks data that xz, zstd or gzip has packed. Other data is returned unchanged.
 ///
 /// # Errors
-/// [`Error::Lacking`] if the program that unpacks it is not installed, [`Error::Broken`] if it fails.
+/// [`Error::Lacking`] if the program that unpacks the data is not installed; [`Error::Broken`] if it fails.
 pub(crate) fn unpack(packed: &[u8]) -> Result<Vec<u8>, Error> {
     let Some((_, program)) = PACKERS.iter().find(|(magic, _)| packed.starts_with(magic)) else {
         return Ok(packed.to_vec());
@@ -101,7 +101,7 @@ pub(crate) fn unpack(packed: &[u8]) -> Result<Vec<u8>, Error> {
     })?;
     let stdin = child.stdin.take();
     let output = std::thread::scope(|scope| {
-        // Whether it was read to its end is seen by the status.
+        // Ignore a failed write, because the exit status shows whether the program read all of its input.
         scope.spawn(move || stdin.map(|mut stdin| stdin.write_all(packed)));
         child.wait_with_output()
     });
@@ -112,7 +112,7 @@ pub(crate) fn unpack(packed: &[u8]) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// Compares versions by their numbers: 6.10 is newer than 6.9.
+/// Compares versions by their numbers, so that 6.10 is newer than 6.9.
 fn by_number(a: &str, b: &str) -> Ordering {
     let numbers = |text: &str| -> Vec<u64> {
         text.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()

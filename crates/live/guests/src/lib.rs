@@ -1,5 +1,4 @@
-//! Racks of virtual machines on one machine: each host is a guest of QEMU with a kernel of its own, and all share one
-//! memory device.
+//! Racks of virtual machines on one machine. Each host is a guest of QEMU with a separate kernel, and all hosts share one memory device.
 //!
 //! ```text
 //! scenario --GuestRack::read--> GuestRack --GuestSeat::claim, start--> the rack's process, parent of every QEMU
@@ -7,9 +6,9 @@
 //! program --GuestSeat::exec--> folder's socket --> the rack's process --> virtio port --> agent --> runs in the guest
 //! ```
 //!
-//! Nothing is fetched: the kernel and its modules are this machine's, and so is the guests' root, read-only below a file
-//! system in memory. Guests have no network. Whatever files QEMU opens are in memory and have no name, and every QEMU is
-//! killed with the rack's process, so that nothing is left behind, whichever process is killed.
+//! No files are downloaded: the kernel and its modules are those of this machine. The guests' root is this machine's file system too,
+//! read-only and below a file system in memory. Guests have no network. The files that the rack makes for QEMU are in memory and have no
+//! names, and every QEMU is killed together with the rack's process. Therefore nothing remains, whichever process is killed.
 
 mod accelerator;
 pub mod agent;

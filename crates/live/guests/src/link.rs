@@ -1,7 +1,7 @@
-//! Connection of the rack's process with one guest, which the programs in it share.
+//! Connection of the rack's process with one guest. All programs in the guest share it.
 //!
-//! The thread that reads from the guest never writes to it, and never waits for whoever started a program: a guest that
-//! is slow, stopped or wrong holds up nothing but its own programs.
+//! The thread that reads from the guest never writes to it, and never waits for a process that started a program. Therefore a guest that is
+//! slow, stopped or faulty holds up only its own programs.
 
 use crate::wire::{Frame, Stream, VERSION, WINDOW, WireError};
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Frames that may wait for whoever started a program: those of three streams, and answers to signals.
+/// Most frames that may wait for the process that started a program: those of three streams, and answers to signals.
 const MOST_WAITING: usize = 5 * WINDOW;
 
 /// Connection with a guest.
@@ -21,7 +21,7 @@ pub(crate) struct Link {
     programs: Mutex<Programs>,
 }
 
-/// Programs of a guest: queues of frames for those who started them.
+/// Programs of a guest: for each program, the queue of frames for the process that started it.
 #[derive(Debug, Default)]
 struct Programs {
     last: u32,
@@ -36,7 +36,7 @@ impl Link {
         Link { port: Mutex::new(port), programs: Mutex::default() }
     }
 
-    /// Exchanges greetings with the agent, as soon as it runs.
+    /// Exchanges greetings with the agent, as soon as the agent runs.
     pub(crate) fn greet(&self, from: &mut impl Read) -> Result<(), WireError> {
         self.send(&Frame::Hello { version: VERSION })?;
         match Frame::read(from)? {
@@ -47,7 +47,7 @@ impl Link {
         }
     }
 
-    /// Passes frames from the guest to those who started programs, until the guest ends.
+    /// Passes frames from the guest to the processes that started programs, until the guest ends.
     pub(crate) fn carry(&self, from: &mut impl Read) -> Result<(), WireError> {
         while let Some(frame) = Frame::read(from)? {
             let number = match &frame {
@@ -59,7 +59,7 @@ impl Link {
             };
             let is_last = matches!(frame, Frame::Ended { .. });
             let mut programs = self.programs();
-            // Whoever started it may have gone; and whoever lets more wait than the window has is cut off.
+            // The process that started the program may be gone. If more frames wait for it than the window allows, it is disconnected.
             let Some(queue) = programs.queues.get(&number) else { continue };
             if queue.try_send(frame).is_err() || is_last {
                 programs.queues.remove(&number);
@@ -68,14 +68,14 @@ impl Link {
         Ok(())
     }
 
-    /// Cuts off all who started programs: the guest has ended.
+    /// Disconnects all processes that started programs, because the guest has ended.
     pub(crate) fn close(&self) {
         let mut programs = self.programs();
         programs.closed = true;
         programs.queues.clear();
     }
 
-    /// Passes frames between whoever starts a program and the guest, until either ends.
+    /// Passes frames between a process that starts a program and the guest, until one of the two ends.
     pub(crate) fn attach(&self, mut from: BufReader<UnixStream>) {
         let Ok(to) = from.get_ref().try_clone() else { return };
         let (queue, frames) = sync_channel(MOST_WAITING);
@@ -105,7 +105,7 @@ impl Link {
             }
             self.programs().queues.remove(&number);
         });
-        // Of a program that has ended, the agent knows no more. The guest may have ended, too.
+        // The agent ignores this frame if the program has ended already. An error is ignored too, because the guest may have ended.
         let _ = self.send(&Frame::Leave { program: number });
     }
 
@@ -118,14 +118,14 @@ impl Link {
     }
 }
 
-/// Sends frames to whoever started a program, until there are no more; then hangs up.
+/// Sends frames to the process that started a program until there are no more, and then closes the connection.
 fn answer(mut to: UnixStream, frames: &Receiver<Frame>) {
     for frame in frames {
         if frame.write(&mut to).is_err() {
             break;
         }
     }
-    // It may have hung up itself.
+    // Ignore errors, because the other end may have closed the connection itself.
     let _ = to.shutdown(Shutdown::Both);
 }
 

@@ -1,4 +1,4 @@
-//! Verifies that this machine can run guests.
+//! Checks whether this machine can run guests.
 
 use crate::accelerator::Accelerator;
 use crate::initramfs::busybox;
@@ -9,10 +9,10 @@ use unrack_live::Error;
 /// Program that runs a guest.
 pub(crate) const QEMU: &str = "qemu-system-x86_64";
 
-/// Verifies what can be seen without starting anything: the processor, QEMU, a kernel with its modules, busybox.
+/// Checks the requirements that can be checked without starting anything: the processor, QEMU, a kernel with its modules, and busybox.
 ///
 /// # Errors
-/// [`Error::Lacking`] says what is missing, and in which package it is.
+/// [`Error::Lacking`] names the missing requirement and the package that contains it.
 pub fn check_machine() -> Result<(), Error> {
     if !cfg!(target_arch = "x86_64") {
         return Err(Error::Lacking("virtual machines are for x86-64, and so must this machine be".into()));
@@ -22,10 +22,10 @@ pub fn check_machine() -> Result<(), Error> {
     Kernel::find().map(drop)
 }
 
-/// Verifies that this machine can run guests, and returns the accelerator that they would have, by trial.
+/// Checks that this machine can run guests, by trial. Returns the accelerator that they would use.
 ///
 /// # Errors
-/// [`Error::Lacking`] if something is missing, or QEMU runs no guest at all.
+/// [`Error::Lacking`] if a requirement is missing, or if QEMU cannot run any guest.
 pub fn try_machine() -> Result<Accelerator, Error> {
     check_machine()?;
     Accelerator::find(QEMU)?.ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Files in memory, which QEMU opens by descriptor: none has a name, so none can be left behind.
+//! Files in memory, which QEMU opens by descriptor. They have no names, so none of them can be left behind.
 
 use crate::header::{BLOCK_OFFSET, block};
 use crate::scenario::{DeviceKind, SharedDevice};
@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use unrack_live::Error;
 
-/// Creates a file with these contents.
+/// Creates a file in memory with this content.
 ///
 /// # Errors
 /// [`Error::Broken`] if the machine has no memory for it.
@@ -22,7 +22,7 @@ pub(crate) fn file(name: &str, contents: &[u8]) -> Result<File, Error> {
     written.map_err(|why| Error::Broken(format!("a file in memory cannot be made for {name}: {why}")))
 }
 
-/// Creates the memory behind a device: zero bytes, behind the header that an NVDIMM needs.
+/// Creates the memory of a device. It is filled with zeros, after the header that an NVDIMM needs.
 ///
 /// # Errors
 /// [`Error::Broken`] if the machine has no memory for it.
@@ -36,29 +36,29 @@ pub(crate) fn device(device: &SharedDevice) -> Result<File, Error> {
     Ok(made)
 }
 
-/// Returns the path by which a process that inherits the file opens it.
+/// Returns the path by which a process that inherits the file can open it.
 pub(crate) fn path(file: &File) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
-/// Lets a command inherit descriptors, which must be open when it is started, and has it killed when the thread that
-/// starts it ends.
+/// Lets a command inherit descriptors, which must be open when the command is started. The command is killed when the thread that starts it
+/// ends.
 pub(crate) fn inherit(command: &mut Command, descriptors: &[BorrowedFd]) {
     let descriptors: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
     let parent = rustix::process::getpid();
     let prepare = move || {
         for descriptor in &descriptors {
-            // SAFETY: the caller keeps it open until the command has started; this process has its own copy.
+            // SAFETY: the caller keeps the descriptor open until the command has started; this process has a copy of it.
             let descriptor = unsafe { BorrowedFd::borrow_raw(*descriptor) };
             fcntl_setfd(descriptor, FdFlags::empty())?;
         }
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // It may have ended before.
+        // The parent may have ended before this setting took effect.
         match getppid() {
             Some(now) if now == parent => Ok(()),
             _ => Err(rustix::io::Errno::SRCH.into()),
         }
     };
-    // SAFETY: between fork and exec only system calls are made, and nothing is allocated.
+    // SAFETY: between fork and exec, the closure makes only system calls and does not allocate.
     unsafe { command.pre_exec(prepare) };
 }

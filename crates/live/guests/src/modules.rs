@@ -8,13 +8,13 @@ use unrack_live::Error;
 #[derive(Debug, Default)]
 pub(crate) struct Modules {
     folder: PathBuf,
-    /// Names of modules: path in the folder, and paths of those that must be loaded before, the nearest first.
+    /// For each module: its path in the folder, and the paths of the modules that must be loaded before it, nearest first.
     loadable: BTreeMap<String, (PathBuf, Vec<PathBuf>)>,
     built_in: HashSet<String>,
 }
 
 impl Modules {
-    /// Reads the lists of a folder such as `/lib/modules/6.1.0`.
+    /// Reads the lists in a folder such as `/lib/modules/6.1.0`.
     ///
     /// # Errors
     /// [`Error::File`] if `modules.dep` or `modules.builtin` cannot be read.
@@ -26,7 +26,7 @@ impl Modules {
         Ok(Modules::parse(folder, &text("modules.dep")?, &text("modules.builtin")?))
     }
 
-    /// Reads the texts of `modules.dep` and `modules.builtin`. Lines that are none of theirs are left out.
+    /// Parses the texts of `modules.dep` and `modules.builtin`. Invalid lines are skipped.
     fn parse(folder: &Path, dependencies: &str, built_in: &str) -> Modules {
         let line = |line: &str| {
             let (path, needs) = line.split_once(':')?;
@@ -39,11 +39,11 @@ impl Modules {
         }
     }
 
-    /// Returns the files of modules and of all that they need, in the order in which they are to be loaded. What is
-    /// built into the kernel is left out.
+    /// Returns the files of the given modules and of all modules that they need, in the order in which they must be loaded. Modules that
+    /// are built into the kernel are left out.
     ///
     /// # Errors
-    /// [`Error::Lacking`] if the kernel has no such module.
+    /// [`Error::Lacking`] if the kernel does not have one of the modules.
     pub(crate) fn in_order(&self, names: &[&str]) -> Result<Vec<PathBuf>, Error> {
         let mut order: Vec<PathBuf> = Vec::new();
         for name in names {
@@ -56,7 +56,7 @@ impl Modules {
                     "the kernel's modules in {folder} lack `{name}`: install another kernel"
                 ))
             })?;
-            // The last one needs none of the others.
+            // Load the last module first, because it needs none of the others.
             for path in needs.iter().rev().chain([path]) {
                 let path = self.folder.join(path);
                 if !order.contains(&path) {
@@ -68,7 +68,7 @@ impl Modules {
     }
 }
 
-/// Returns the name of the module in a file such as `kernel/fs/9p/9p.ko.xz`; the kernel takes `-` for `_`.
+/// Returns the name of the module in a file such as `kernel/fs/9p/9p.ko.xz`. The kernel treats `-` as `_`.
 fn name(path: &str) -> Option<String> {
     let file = path.trim().rsplit('/').next()?;
     let (name, _) = file.split_once(".ko")?;

@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 
-/// Files that all guests of a rack have in common.
+/// Files and devices that all guests of a rack have in common.
 #[derive(Debug)]
 pub(crate) struct Common {
     pub engines: Engines,
@@ -24,27 +24,27 @@ pub(crate) struct Common {
     pub doorbells: Option<Doorbells>,
 }
 
-/// Kernel parameters: output to the console, nothing that emulation makes slow, and no reboot after a panic.
+/// Kernel parameters: output to the console, no features that are slow under emulation, and no reboot after a panic.
 const PARAMETERS: &str = "console=ttyS0 panic=-1 mitigations=off tsc=reliable no_timer_check audit=0 apparmor=0 \
                           selinux=0 cryptomgr.notests random.trust_cpu=on";
 
-/// Kernel parameter under emulation, where each line of the console takes long. Under KVM, a kernel that boots prints, so
-/// that one which stands still is recognized by its silence.
+/// Kernel parameter under emulation, where each line on the console takes long. It is not used under KVM, because there a guest that hangs
+/// is recognized by its silent console.
 const QUIET: &str = "quiet";
 
-/// Kernel parameters with which programs receive a device's interrupts: VFIO needs an IOMMU.
+/// Kernel parameters that let programs receive a device's interrupts. They enable an IOMMU, which VFIO requires.
 const VFIO_PARAMETERS: &str = "intel_iommu=on";
 
-/// Sockets of a guest, of which QEMU has these ends.
+/// QEMU's ends of a guest's sockets.
 #[derive(Debug)]
 pub(crate) struct GuestSockets {
-    /// Connection with the agent.
+    /// Connection to the agent.
     pub port: UnixStream,
-    /// Connection of the doorbell, if the device has one.
+    /// Connection of the doorbell, if the device has a doorbell.
     pub doorbell: Option<UnixStream>,
 }
 
-/// Returns the command of a guest. It ends with the thread that starts it.
+/// Returns the command that runs a guest. The command ends together with the thread that starts it.
 pub(crate) fn command(common: &Common, engine: &Engine, host: &GuestHost, sockets: &GuestSockets) -> Command {
     let device = &common.device;
     let Engine { accelerator, kernel } = engine;
@@ -69,14 +69,14 @@ pub(crate) fn command(common: &Common, engine: &Engine, host: &GuestHost, socket
     let memory = host.memory.get() >> 10;
     match device.kind {
         DeviceKind::Nvdimm => {
-            // The DIMM's addresses begin at a multiple of 1 GiB.
+            // Reserve 2 GiB more, because the DIMM's addresses begin at a multiple of 1 GiB.
             let most = memory + (device.file_bytes() >> 10) + (2 << 20);
             option("-machine", "q35,smbus=off,nvdimm=on".into());
             option("-m", format!("{memory}k,slots=1,maxmem={most}k"));
             option("-device", "nvdimm,memdev=memory".into());
         }
         DeviceKind::Ivshmem | DeviceKind::IvshmemDoorbell => {
-            // The IOMMU that VFIO needs must map interrupts, too, which KVM's own interrupt controller does not allow.
+            // The IOMMU that VFIO needs must also remap interrupts, which KVM's own interrupt controller does not allow.
             let controller = match accelerator {
                 Accelerator::Kvm if doorbell.is_some() => ",kernel-irqchip=split",
                 _ => "",
@@ -84,7 +84,7 @@ pub(crate) fn command(common: &Common, engine: &Engine, host: &GuestHost, socket
             option("-machine", format!("q35,smbus=off{controller}"));
             option("-m", format!("{memory}k"));
             if doorbell.is_some() {
-                // It comes before the devices that it is for.
+                // The IOMMU must precede the devices that it serves.
                 option("-device", "intel-iommu,intremap=on".into());
             }
             option("-device", "ivshmem-plain,memdev=memory".into());
@@ -92,7 +92,8 @@ pub(crate) fn command(common: &Common, engine: &Engine, host: &GuestHost, socket
     }
     if let Some(doorbell) = doorbell {
         option("-chardev", format!("socket,id=doorbell,fd={}", doorbell.as_raw_fd()));
-        // A device of its own: VFIO switches a device's memory off and on when a program that has it ends.
+        // The doorbell is separate from the memory device, because VFIO switches a device's memory off and on when a program that uses the
+        // device ends.
         let address = format!("addr={DOORBELL_SLOT:#x}");
         option("-device", format!("ivshmem-doorbell,chardev=doorbell,vectors=1,{address}"));
     }

@@ -1,4 +1,4 @@
-//! Requests to the process of a rack, and its replies: JSON, a line each way, on the socket of the rack's folder.
+//! Requests to the process of a rack, and its replies. They are JSON, one line each, on the socket in the rack's folder.
 
 use crate::accelerator::Accelerator;
 use crate::scenario::DeviceKind;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
     List,
-    /// Frames of one program follow ([`crate::wire`]).
+    /// Runs a program. Frames of the program follow ([`crate::wire`]).
     Exec {
         host: String,
     },
@@ -23,11 +23,11 @@ pub(crate) enum Request {
 /// Change of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HostChange {
-    /// Kills its virtual machine, as a loss of power does.
+    /// Kills the virtual machine, like a loss of power.
     Kill,
     /// Stops its processors.
     Stop,
-    /// Lets its processors go on.
+    /// Lets its processors continue.
     Cont,
     /// Boots it again after it was killed.
     Boot,
@@ -37,7 +37,7 @@ pub enum HostChange {
 pub(crate) enum Reply {
     Done,
     Hosts(Box<RackStatus>),
-    /// The request makes no sense at this time.
+    /// The request is not valid in the current state.
     Refused(String),
     Failed(String),
 }
@@ -54,13 +54,13 @@ pub struct RackStatus {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeviceStatus {
     pub kind: DeviceKind,
-    /// Bytes that hosts can use.
+    /// Number of bytes that hosts can use.
     pub bytes: u64,
     /// Path of the device in every host.
     pub path: String,
-    /// File by which processes of this machine reach the same memory.
+    /// File through which processes of this machine access the same memory.
     pub file: String,
-    /// Offset in that file of the device's first byte, in bytes.
+    /// Offset of the device's first byte in that file, in bytes.
     pub file_offset: u64,
 }
 
@@ -69,12 +69,12 @@ pub struct DeviceStatus {
 pub struct HostStatus {
     pub name: String,
     pub state: HostState,
-    /// Process of its virtual machine.
+    /// Process number of its virtual machine.
     pub pid: Option<i32>,
-    /// Memory of its own, in bytes.
+    /// Private memory of the host, in bytes.
     pub memory_bytes: u64,
     pub cpus: u32,
-    /// Seconds from start to the agent's greeting, of the last boot.
+    /// Duration of the last boot in seconds, from the start to the agent's greeting.
     pub boot_s: Option<f64>,
     /// File with the output of its kernel.
     pub console: String,

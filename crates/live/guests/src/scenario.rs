@@ -1,4 +1,4 @@
-//! Scenario of a rack of virtual machines: its keys, their defaults, and their limits.
+//! Scenario of a rack of virtual machines: its keys, with their defaults and limits.
 
 use crate::header::DATA_OFFSET;
 use serde::{Deserialize, Serialize};
@@ -16,11 +16,11 @@ pub struct GuestRack {
     pub host: Vec<GuestHost>,
 }
 
-/// Memory device that all hosts share. Its bytes are zero when the rack is built, and lost when it is taken down.
+/// Memory device that all hosts share. Its bytes are zero when the rack is built, and are lost when the rack is taken down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SharedDevice {
-    /// Bytes that hosts can use: a multiple of 2 MiB, for `ivshmem` and `ivshmem-doorbell` a power of two.
+    /// Number of bytes that hosts can use. It is a multiple of 2 MiB, and for `ivshmem` and `ivshmem-doorbell` also a power of two.
     pub bytes: Bytes,
     pub kind: DeviceKind,
 }
@@ -29,13 +29,13 @@ pub struct SharedDevice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeviceKind {
-    /// Persistent memory DIMM: `/dev/dax0.0`, which maps as ordinary memory does.
+    /// Persistent memory DIMM: `/dev/dax0.0`, which is mapped like ordinary memory.
     #[default]
     Nvdimm,
     /// PCI device with shared memory: `resource2` of the device in `/sys/bus/pci/devices`.
     Ivshmem,
-    /// PCI device with shared memory, as [`DeviceKind::Ivshmem`], and beside it one with interrupts from host to host,
-    /// which programs receive through VFIO.
+    /// PCI device with shared memory, as [`DeviceKind::Ivshmem`], and in addition a PCI device for interrupts between hosts. Programs
+    /// receive these interrupts through VFIO.
     #[serde(rename = "ivshmem-doorbell")]
     IvshmemDoorbell,
 }
@@ -45,10 +45,10 @@ pub enum DeviceKind {
 pub struct GuestHost {
     /// Name of the host: letters, digits and `-`.
     pub name: String,
-    /// Memory of its own, in bytes, besides the device.
+    /// Private memory of the host in bytes, in addition to the device.
     #[serde(default = "memory")]
     pub memory: Bytes,
-    /// Processors.
+    /// Number of processors.
     #[serde(default = "cpus")]
     pub cpus: u32,
 }
@@ -59,7 +59,7 @@ impl Default for SharedDevice {
     }
 }
 
-/// Memory in which Debian's kernel, the agent and a few programs have room.
+/// Memory in which Debian's kernel, the agent and a few programs fit.
 fn memory() -> Bytes {
     Bytes::new(768 << 20)
 }
@@ -73,11 +73,11 @@ const LEAST_MEMORY: u64 = 256 << 20;
 const MOST_MEMORY: u64 = 1 << 40;
 const MOST_CPUS: u32 = 64;
 const MOST_HOSTS: usize = 16;
-/// Longest name: that of a host in Linux, which also names a file.
+/// Longest name. This is the limit for host names in Linux; the name is also used for a file.
 const LONGEST_NAME: usize = 63;
 
 impl GuestRack {
-    /// Returns whether a scenario describes virtual machines: it has a list of hosts.
+    /// Returns whether a scenario describes virtual machines, because it has a list of hosts.
     pub fn is_of(scenario: &Scenario) -> bool {
         scenario.has_list("host")
     }
@@ -85,7 +85,7 @@ impl GuestRack {
     /// Reads and checks a scenario.
     ///
     /// # Errors
-    /// All problems of its keys, or the first value that is out of bounds, each with its line.
+    /// Fails with all problems of the keys, or with the first value that is out of bounds, each with its line.
     pub fn read(scenario: &Scenario) -> Result<GuestRack, ScenarioError> {
         let rack: GuestRack = scenario.read_as()?;
         match rack.problem() {
@@ -94,7 +94,7 @@ impl GuestRack {
         }
     }
 
-    /// Returns the path of the first value that is out of bounds, and the bounds.
+    /// Returns the path of the first value that is out of bounds, and its bounds.
     fn problem(&self) -> Option<(String, String)> {
         let SharedDevice { bytes, kind } = self.device;
         let bytes = bytes.get();
@@ -136,7 +136,7 @@ fn is_name(name: &str) -> bool {
 }
 
 impl DeviceKind {
-    /// Returns the name in scenarios.
+    /// Returns the name of the kind in scenarios.
     pub fn name(self) -> &'static str {
         match self {
             DeviceKind::Nvdimm => "nvdimm",
@@ -145,14 +145,14 @@ impl DeviceKind {
         }
     }
 
-    /// Returns whether hosts see it as a PCI device, whose memory is `resource2`.
+    /// Returns whether hosts see the device as a PCI device, whose memory is `resource2`.
     pub(crate) fn is_on_bus(self) -> bool {
         matches!(self, DeviceKind::Ivshmem | DeviceKind::IvshmemDoorbell)
     }
 }
 
 impl SharedDevice {
-    /// Returns the bytes of memory behind the device: those that hosts can use, and its header.
+    /// Returns the size of the memory of the device: the bytes that hosts can use, and the header.
     pub fn file_bytes(&self) -> u64 {
         self.data_offset() + self.bytes.get()
     }

@@ -1,4 +1,4 @@
-//! A rack of virtual machines, as its state folder shows it to other processes.
+//! Client of a rack of virtual machines: other processes reach the rack through its state folder.
 
 use crate::guest::CONSOLE;
 use crate::request::{HostChange, RackStatus, Reply, Request};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use unrack_live::{Error, RackFiles, RackFolder};
 
-/// The folder of a rack that is up, or was.
+/// The folder of a rack that is running or was running.
 #[derive(Debug)]
 pub struct GuestSeat(RackFolder);
 
@@ -22,7 +22,7 @@ static FILES: RackFiles = RackFiles {
 };
 
 impl GuestSeat {
-    /// Finds the rack of virtual machines in this folder, running or not; `None` if there is none.
+    /// Finds the rack of virtual machines in this folder, whether it is running or not; `None` if there is none.
     ///
     /// # Errors
     /// [`Error::Usage`] if others may write to the folder.
@@ -30,11 +30,10 @@ impl GuestSeat {
         Ok(RackFolder::find(folder, &FILES)?.map(GuestSeat))
     }
 
-    /// Removes what a rack whose processes were killed left in this folder. Returns whether a rack is up or being
-    /// built.
+    /// Removes the files of a rack whose processes were killed. Returns whether a rack is up or being built in the folder.
     ///
     /// # Errors
-    /// If others may write to the folder, or a file cannot be removed.
+    /// Fails if others may write to the folder, or a file cannot be removed.
     pub fn sweep(folder: &Path) -> Result<bool, Error> {
         RackFolder::sweep(folder, &FILES)
     }
@@ -58,7 +57,7 @@ impl GuestSeat {
         self.0.path()
     }
 
-    /// Returns the path of the log, the errors of the rack's process.
+    /// Returns the path of the log, which has the error output of the rack's process.
     pub fn log(&self) -> PathBuf {
         self.0.log()
     }
@@ -68,7 +67,7 @@ impl GuestSeat {
         self.0.listen()
     }
 
-    /// Returns whether the rack's folder is still there.
+    /// Returns whether the rack's folder still exists.
     pub(crate) fn is_there(&self) -> bool {
         self.0.is_there()
     }
@@ -76,7 +75,7 @@ impl GuestSeat {
     /// Reads the scenario that the rack was built from.
     ///
     /// # Errors
-    /// [`Error::File`] if it cannot be read, [`Error::Usage`] if it is not what `claim` wrote.
+    /// [`Error::File`] if the scenario cannot be read; [`Error::Usage`] if it differs from the format that `claim` writes.
     pub(crate) fn scenario(&self) -> Result<GuestRack, Error> {
         let path = self.0.scenario();
         let text = std::fs::read_to_string(&path).map_err(|why| Error::File { path: path.clone(), why })?;
@@ -99,7 +98,7 @@ impl GuestSeat {
     /// Kills, stops, continues or boots a host, and waits until that is done.
     ///
     /// # Errors
-    /// [`Error::Usage`] if there is no such host, or its state does not allow it; [`Error::Broken`] if it does not boot.
+    /// [`Error::Usage`] if there is no such host, or its state does not allow the change; [`Error::Broken`] if it does not boot.
     pub fn change(&self, host: &str, change: HostChange) -> Result<(), Error> {
         match self.ask(&Request::Change { host: host.into(), change })?.1 {
             Reply::Done => Ok(()),
@@ -107,7 +106,7 @@ impl GuestSeat {
         }
     }
 
-    /// Opens the stream of a program to be run on a host.
+    /// Opens the stream for a program that is to run on a host.
     ///
     /// # Errors
     /// [`Error::Usage`] if there is no such host, or it is not up.
@@ -118,11 +117,11 @@ impl GuestSeat {
         }
     }
 
-    /// Ends the rack, waits until its processes have ended, and removes its files. Returns whether it was up. A process
-    /// that does not end in time is killed.
+    /// Ends the rack, waits until its processes have ended, and removes its files. Returns whether the rack was running. A process that
+    /// does not end in time is killed.
     ///
     /// # Errors
-    /// If files cannot be removed, or the rack is being built.
+    /// Fails if files cannot be removed, or if the rack is being built.
     pub fn down(self) -> Result<bool, Error> {
         self.0.down(line(&Request::Leave)?)
     }
@@ -132,7 +131,7 @@ impl GuestSeat {
         self.0.remove()
     }
 
-    /// Sends a request, and returns the reply with the stream behind it.
+    /// Sends a request. Returns the stream, positioned after the reply, and the reply.
     fn ask(&self, request: &Request) -> Result<(BufReader<UnixStream>, Reply), Error> {
         let (answer, stream) = self.0.ask(line(request)?)?;
         if answer.is_empty() {

@@ -1,17 +1,17 @@
 //! Firmware of the trial that decides whether an accelerator can run a kernel.
 //!
-//! A processor that only starts proves little: some hosts run 16-bit code under KVM and stop for ever where Linux enters
-//! 64-bit mode. Therefore, the firmware goes as far as a kernel does: 64-bit mode with paging, and an interrupt of a timer
-//! whose handler reports success.
+//! It does not suffice that a guest starts, because some hosts run 16-bit code under KVM and hang forever where Linux enters 64-bit mode.
+//! Therefore, the firmware executes the same steps as a kernel: it enters 64-bit mode with paging, and waits for a timer interrupt, whose
+//! handler reports success.
 
-/// Value that the firmware writes to the port of `isa-debug-exit`, and the exit status that QEMU makes of it.
+/// Value that the firmware writes to the port of `isa-debug-exit`, and the exit status that QEMU derives from it.
 pub(crate) const VALUE: u8 = 0x2a;
 pub(crate) const STATUS: i32 = (VALUE as i32) << 1 | 1;
-/// Size of the firmware, which the machine maps so that it ends at 4 GiB.
+/// Size of the firmware. The machine maps the firmware so that it ends at 4 GiB.
 const BYTES: usize = 64 << 10;
 /// Distance from the first instruction that the processor executes to the end of the firmware.
 const RESET: usize = 16;
-/// `jmp` from there to the start of the firmware, with a 16-bit offset that wraps.
+/// `jmp` from that instruction to the start of the firmware, with a 16-bit offset that wraps.
 const JUMP: [u8; 3] = [0xe9, (RESET - 3) as u8, 0];
 
 /// Returns the firmware.
@@ -26,7 +26,7 @@ pub(crate) fn firmware() -> Vec<u8> {
 
 #[cfg(not(target_arch = "x86_64"))]
 fn code() -> &'static [u8] {
-    // Without a jump target that reports success, no accelerator passes.
+    // This code never reports success, so no accelerator passes.
     &[0xf4]
 }
 
@@ -37,12 +37,12 @@ fn code() -> &'static [u8] {
         static unrack_trial_end: u8;
     }
     let (start, end) = (&raw const unrack_trial_start, &raw const unrack_trial_end);
-    // SAFETY: both labels are in the same read-only section below, the end behind the start, and nothing writes there.
+    // SAFETY: the two labels are in the same read-only section below, the end follows the start, and no code writes there.
     unsafe { std::slice::from_raw_parts(start, end.offset_from_unsigned(start)) }
 }
 
-// It copies itself to 0x8000, where addresses are `0x8000 + (label - start)`. Page tables, from 0x1000 to 0x3fff and at
-// 0x5000, map the first 2 MiB and the local APIC to themselves. Interrupt descriptors: from 0x4000. Stack: below 0x7000.
+// The code copies itself to 0x8000, where addresses are `0x8000 + (label - start)`. Page tables, from 0x1000 to 0x3fff and at 0x5000, map
+// the first 2 MiB and the local APIC to themselves. Interrupt descriptors start at 0x4000. The stack is below 0x7000.
 #[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(
     r#"

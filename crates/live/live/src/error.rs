@@ -1,8 +1,8 @@
-//! Errors of racks on this machine.
+//! Errors of live racks.
 
 use std::path::PathBuf;
 
-/// Reason why a rack cannot be used.
+/// Reason why a live rack cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The scenario or the command asks for something impossible.

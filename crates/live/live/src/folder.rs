@@ -1,26 +1,26 @@
-//! State folders. Their files are trusted, and write access is permission to send requests, so only their user may
-//! write to them.
+//! State folders. The files in a state folder are trusted, and write access to it is permission to send requests. Therefore only its user
+//! may write to it.
 
 use crate::Error;
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 
-/// Creates a folder of mode 0700, or takes an existing one.
+/// Creates a folder of mode 0700, or uses an existing one.
 ///
 /// # Errors
-/// If the folder cannot be created, or [`check`] refuses it.
+/// Fails if the folder cannot be created, or [`check`] rejects it.
 pub fn claim(folder: &Path) -> Result<(), Error> {
     let file = |why| Error::File { path: folder.to_path_buf(), why };
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(file)?;
     check(folder)
 }
 
-/// Verifies that a folder can be trusted; a missing folder passes.
+/// Checks that a folder can be trusted. A missing folder passes.
 ///
 /// # Errors
-/// [`Error::Usage`] if it belongs to another user, is a symbolic link, or is writable by others: in a shared folder
-/// like /tmp, others may have created it first.
+/// [`Error::Usage`] if the folder belongs to another user, is a symbolic link, or is writable by others. For example, another user may have
+/// created it first in a shared folder such as /tmp.
 pub fn check(folder: &Path) -> Result<(), Error> {
     let found = match std::fs::symlink_metadata(folder) {
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(()),

@@ -7,8 +7,7 @@ use std::process::{Command, Stdio};
 /// Runs a command to its end, and returns its output.
 ///
 /// # Errors
-/// [`Error::Lacking`] if the program is not installed, [`Error::Tool`] with what it said if it cannot be run or its
-/// status is not 0.
+/// [`Error::Lacking`] if the program is not installed; [`Error::Tool`] with its error output if it cannot be run or its status is not 0.
 pub fn run(program: &str, arguments: &[&str], input: &str) -> Result<String, Error> {
     let command = || format!("{program} {}", arguments.join(" "));
     let tool = |said: String| Error::Tool { command: command(), said };
@@ -27,7 +26,7 @@ pub fn run(program: &str, arguments: &[&str], input: &str) -> Result<String, Err
     let written = child.stdin.take().map(|mut stdin| stdin.write_all(input.as_bytes()));
     let output = child.wait_with_output().map_err(|why| tool(why.to_string()))?;
     match written {
-        // A command that fails at once does not read its input: its status says why.
+        // A command that fails at once does not read its input, and its error output gives the reason.
         Some(Err(why)) if output.status.success() => Err(tool(why.to_string())),
         _ if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         _ => Err(tool(String::from_utf8_lossy(&output.stderr).trim().to_string())),

@@ -1,7 +1,7 @@
-//! State of live racks: folders with the rack's files, its lock and the socket of its process; and what every kind of live rack
-//! uses besides: errors, and `ip` and `tc`.
+//! Common parts of live racks: the state folder, with the rack's files, its lock and the socket of its process; the error type; and calls
+//! of `ip` and `tc`.
 //!
-//! It is a crate because `guests`, `namespaces` and `torus`, which do not know each other, and `cli` share it.
+//! It is a crate because `guests`, `namespaces` and `torus`, which do not depend on each other, and `cli` share it.
 #![forbid(unsafe_code)]
 
 mod error;

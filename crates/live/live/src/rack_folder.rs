@@ -1,10 +1,10 @@
-//! State folder of a rack that runs in a process: its scenario, the socket of that process, its log, and other files.
+//! State folder of a rack that runs in a process. It contains the rack's scenario, the socket of that process, its log, and other files.
 //!
-//! The scenario's file is locked as long as the rack is up or being built: by the process that builds it, and by the processes of
-//! the rack, which inherit the lock. A file whose lock is free was left by processes that were killed.
+//! The scenario's file is locked while the rack is up or being built: by the process that builds it, and then by the processes of the rack,
+//! which inherit the lock. If the lock of a file is free, the processes that created the file were killed.
 //!
-//! The protocol on the socket is JSON, one line for a request and one for its reply. Write access to the folder is permission to
-//! send requests, so only its user has it.
+//! The protocol on the socket is JSON, with one line for a request and one line for its reply. Write access to the folder is permission to
+//! send requests, so only its user has write access.
 
 use crate::{Error, folder};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,19 +19,19 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Names and times of one kind of rack.
+/// Names of the files of one kind of rack, and how long such a rack may take to end.
 #[derive(Debug)]
 pub struct RackFiles {
     pub scenario: &'static str,
     pub socket: &'static str,
     pub log: &'static str,
-    /// End of the names of further files, which are removed with the rack.
+    /// Suffix of the names of further files, which are removed with the rack.
     pub others: Option<&'static str>,
-    /// Time that a rack has to end after a request, before it is killed.
+    /// Time within which a rack has to end after a request. Afterwards it is killed.
     pub patience: Duration,
 }
 
-/// Folder of a rack that is up, or was.
+/// Folder of a rack that is running or was running.
 #[derive(Debug)]
 pub struct RackFolder {
     path: PathBuf,
@@ -44,7 +44,7 @@ pub struct RackFolder {
 const ROUND: Duration = Duration::from_millis(20);
 
 impl RackFolder {
-    /// Finds the rack of this kind in a folder, running or not; `None` if there is none.
+    /// Finds the rack of this kind in a folder, whether it is running or not; `None` if there is none.
     ///
     /// # Errors
     /// [`Error::Usage`] if others may write to the folder.
@@ -54,10 +54,10 @@ impl RackFolder {
         Ok(found.is_there().then_some(found))
     }
 
-    /// Removes what a rack whose processes were killed left in a folder. Returns whether a rack is up or being built.
+    /// Removes the files of a rack whose processes were killed. Returns whether a rack is up or being built in the folder.
     ///
     /// # Errors
-    /// If others may write to the folder, or a file cannot be removed.
+    /// Fails if others may write to the folder, or a file cannot be removed.
     pub fn sweep(path: &Path, files: &'static RackFiles) -> Result<bool, Error> {
         let Some(found) = RackFolder::find(path, files)? else { return Ok(false) };
         let Some(_claim) = found.lock(&File::options())? else { return Ok(true) };
@@ -65,9 +65,8 @@ impl RackFolder {
         Ok(false)
     }
 
-    /// Claims a folder for a rack with this scenario, and removes what a rack whose processes were killed left there. `None` if
-    /// the folder has a rack already. If two processes try at once, one succeeds. Processes that this one starts inherit the
-    /// claim.
+    /// Claims a folder for a rack with this scenario, and removes the files of a rack whose processes were killed. Returns `None` if the
+    /// folder has a rack already. If two processes try at once, one of them succeeds. Processes that this process starts inherit the claim.
     ///
     /// # Errors
     /// [`Error::Usage`] if others may write to the folder; [`Error::File`] if a file cannot be written.
@@ -87,7 +86,7 @@ impl RackFolder {
         Ok(Some(claimed))
     }
 
-    /// Opens the scenario and locks it. `None` if its rack is up or being built.
+    /// Opens the scenario and locks it. Returns `None` if its rack is up or being built.
     fn lock(&self, options: &OpenOptions) -> Result<Option<File>, Error> {
         let path = self.scenario();
         let mut options = options.clone();
@@ -99,7 +98,7 @@ impl RackFolder {
                 Err(Errno::WOULDBLOCK) => return Ok(None),
                 Err(why) => return Err(file(&path)(why.into())),
             }
-            // Another process may have removed it before it was locked.
+            // Check the path again, because another process may have removed the file before it was locked.
             let is_there = |there: std::fs::Metadata| {
                 opened.metadata().is_ok_and(|it| (it.dev(), it.ino()) == (there.dev(), there.ino()))
             };
@@ -119,12 +118,12 @@ impl RackFolder {
         self.path.join(self.files.scenario)
     }
 
-    /// Returns the path of the log, the output of the rack's process.
+    /// Returns the path of the log, which has the output of the rack's process.
     pub fn log(&self) -> PathBuf {
         self.path.join(self.files.log)
     }
 
-    /// Returns whether the rack's files are still there.
+    /// Returns whether the rack's files still exist.
     pub fn is_there(&self) -> bool {
         self.scenario().exists()
     }
@@ -136,14 +135,14 @@ impl RackFolder {
     /// Creates the socket, in the rack's process.
     ///
     /// # Errors
-    /// If it cannot be created.
+    /// Fails if the socket cannot be created.
     pub fn listen(&self) -> Result<UnixListener, Error> {
         let path = self.socket();
         UnixListener::bind(&path).map_err(file(&path))
     }
 
-    /// Sends a request, one line without its end, and returns the line of the reply with the stream behind it. The line is empty
-    /// if the rack ended without a reply.
+    /// Sends a request, which is one line without its newline. Returns the line of the reply, and the stream for further data after it. The
+    /// line is empty if the rack ended without a reply.
     ///
     /// # Errors
     /// [`Error::Broken`] if the rack's process does not answer.
@@ -157,17 +156,17 @@ impl RackFolder {
         Ok((reply, stream))
     }
 
-    /// Returns the error that the rack's process does not answer as it should, with the reason.
+    /// Returns the error for a rack whose process does not answer correctly; `why` is the reason.
     pub fn is_gone(&self, why: &str) -> Error {
         let folder = self.path.display();
         Error::Broken(format!("the rack in {folder} does not answer ({why}): take it down, and up again"))
     }
 
-    /// Ends the rack by this request, waits until its processes have ended, and removes its files. Returns whether it was up. A
+    /// Ends the rack by this request, waits until its processes have ended, and removes its files. Returns whether the rack was running. A
     /// process that does not end in time is killed.
     ///
     /// # Errors
-    /// If files cannot be removed, or the rack is being built.
+    /// Fails if files cannot be removed, or if the rack is being built.
     pub fn down(mut self, request: String) -> Result<bool, Error> {
         let was_up = self.end(request);
         if self._claim.is_none() {
@@ -177,24 +176,24 @@ impl RackFolder {
         Ok(was_up)
     }
 
-    /// Has the rack's process end. Returns whether there was one.
+    /// Makes the rack's process end. Returns whether there was one.
     fn end(&self, request: String) -> bool {
         let Ok(stream) = UnixStream::connect(self.socket()) else { return false };
-        // A process whose number belongs to another by now has closed the connection.
+        // The number may belong to another process by now, but then the rack's process has closed the connection, so the write below fails.
         let process = rustix::net::sockopt::socket_peercred(&stream)
             .and_then(|peer| pidfd_open(peer.pid, PidfdFlags::empty()));
         let was_asked = (&stream).write_all((request + "\n").as_bytes()).is_ok();
         if let (true, Ok(process)) = (was_asked, &process)
             && !has_ended(process, self.files.patience)
         {
-            // It may be gone by now.
+            // Ignore errors, because the process may have ended by now.
             let _ = pidfd_send_signal(process, Signal::KILL);
             has_ended(process, self.files.patience);
         }
         was_asked
     }
 
-    /// Waits until no process has the rack. `None` if another has removed it meanwhile.
+    /// Waits until no process uses the rack, and locks its scenario. Returns `None` if another process has removed it meanwhile.
     fn wait_for_claim(&self) -> Result<Option<File>, Error> {
         let begun = Instant::now();
         while self.is_there() {
@@ -216,11 +215,11 @@ impl RackFolder {
     /// Removes the files of a rack whose processes have ended, and the folder.
     ///
     /// # Errors
-    /// If a file cannot be removed.
+    /// Fails if a file cannot be removed.
     pub fn remove(&self) -> Result<(), Error> {
         self.remove_all_but_scenario()?;
         remove_file(&self.scenario())?;
-        // This fails, as it should, if the user keeps other files there.
+        // Ignore errors, because removing the folder should fail if the user keeps other files there.
         let _ = std::fs::remove_dir(&self.path);
         Ok(())
     }
@@ -236,7 +235,7 @@ impl RackFolder {
     }
 }
 
-/// Waits until a process has ended, for this time at most. Returns whether it has.
+/// Waits until a process has ended, at most for `patience`. Returns whether it has ended.
 fn has_ended(process: &OwnedFd, patience: Duration) -> bool {
     let end = Instant::now() + patience;
     loop {

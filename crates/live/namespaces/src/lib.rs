@@ -1,5 +1,5 @@
-//! Racks of network namespaces, for programs that are not simulated: a host is a namespace, and a NIC is a shaped link
-//! between two namespaces.
+//! Racks of network namespaces, for programs that are not simulated. A host is a namespace, and a NIC is a shaped link between two
+//! namespaces.
 //!
 //! ```text
 //! scenario --NamespacePlan::new--> NamespacePlan: which namespaces, which commands in each      (pure)
@@ -7,13 +7,13 @@
 //! program --Rack::enter--> runs on a host, its sockets MPTCP   --Rack::down--> nothing is left
 //! ```
 //!
-//! On a `drack` every host has a virtual NIC at each NIC of its rack: a bridge in the namespace of the rack, whose
-//! uplink is the NIC. Hosts announce the addresses of all their virtual NICs, so that the kernel opens an MPTCP subflow
-//! to each of the peer's NICs, from the NIC at the same aggregation switch. On a `torack` a host has one NIC. Switches
-//! are namespaces that route.
+//! On a `drack`, every host has one virtual NIC for each NIC of its rack. Such a NIC of the rack is the uplink of a bridge in the namespace
+//! of the rack, and the hosts' virtual NICs are connected to this bridge. Hosts announce the addresses of all their virtual NICs. Therefore
+//! the kernel opens an MPTCP subflow to each of the peer's NICs, from the NIC at the same aggregation switch. On a `torack`, a host has one
+//! NIC. Switches are namespaces that route.
 //!
-//! Nothing outside these namespaces is touched: links are made from one into another, and vanish with them. Their
-//! names are derived from the state folder, so that the remains of a crash are found.
+//! The rack changes nothing outside these namespaces, because links are created directly between them and disappear with them. The names of
+//! the namespaces are derived from the state folder, so that the remains of a crash can be found.
 #![forbid(unsafe_code)]
 
 mod machine;

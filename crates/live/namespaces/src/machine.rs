@@ -1,10 +1,10 @@
-//! Verifies that this machine can emulate racks: by trial, in a namespace that is removed at once.
+//! Checks whether this machine can emulate racks, by creating the parts of a rack in a temporary namespace.
 
 use std::path::Path;
 use unrack_live::Error;
 use unrack_live::iproute2::run;
 
-/// Trials: tool, arguments, and what the machine lacks if it fails.
+/// Trials: the tool, its arguments, and the feature that the machine lacks if the tool fails.
 const TRIALS: [(&str, &[&str], &str); 3] = [
     (
         "ip",
@@ -22,10 +22,10 @@ const TRIALS: [(&str, &[&str], &str); 3] = [
     ),
 ];
 
-/// Verifies what can be seen without changing anything.
+/// Checks the requirements that can be checked without changing anything.
 ///
 /// # Errors
-/// [`Error::Lacking`] says what is missing.
+/// [`Error::Lacking`] names the missing requirement.
 pub(crate) fn check_machine() -> Result<(), Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::Lacking("network namespaces are made by root: run this with sudo".into()));
@@ -37,19 +37,19 @@ pub(crate) fn check_machine() -> Result<(), Error> {
     ["ip", "tc"].into_iter().try_for_each(|tool| run(tool, &["-V"], "").map(drop))
 }
 
-/// Verifies that racks can be made here, by making the parts of one in a namespace that is removed at once.
+/// Checks that racks can be created here, by creating the parts of a rack in a temporary namespace.
 ///
 /// # Errors
-/// [`Error::Lacking`] says what is missing, or does not work.
+/// [`Error::Lacking`] names the feature that is missing or does not work.
 pub fn try_machine() -> Result<(), Error> {
     check_machine()?;
     try_tools(&format!("unrack-trial-{}", std::process::id()))
 }
 
-/// Tries the tools in a namespace of their own.
+/// Tries the tools in a temporary namespace.
 ///
 /// # Errors
-/// [`Error::Lacking`] says what does not work.
+/// [`Error::Lacking`] names the feature that does not work.
 pub(crate) fn try_tools(prefix: &str) -> Result<(), Error> {
     let probe = format!("{prefix}-probe");
     run("ip", &["netns", "add", &probe], "").map_err(|error| match error {

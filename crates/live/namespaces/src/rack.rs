@@ -1,4 +1,4 @@
-//! Racks of namespaces: running, half built, or left behind by a crash.
+//! Racks of namespaces: racks that are running, half built, or left behind by a crash.
 
 use crate::plan::{NamespaceHost, NamespacePlan};
 use crate::tools::{batch, settings};
@@ -21,35 +21,34 @@ pub struct Rack {
     prefix: String,
 }
 
-/// State file of a running rack.
+/// Content of the state file of a running rack.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct State {
     hosts: Vec<NamespaceHost>,
     nics: u32,
 }
 
-/// Script that runs a program in a mount namespace of its own, whose hosts file has the names of the rack's hosts.
+/// Shell script that runs a program in a new mount namespace, in which `/etc/hosts` names the rack's hosts.
 const ENTER: &str = r#"mount --bind "$1" /etc/hosts || exit 1
 if [ -n "$2" ]; then LD_PRELOAD="$2${LD_PRELOAD:+:$LD_PRELOAD}" UNRACK_NICS=$3; export LD_PRELOAD UNRACK_NICS; fi
 shift 3; exec "$@""#;
 
 impl Rack {
-    /// Returns the rack of this folder, running or not.
+    /// Returns the rack of this folder, whether it is running or not.
     ///
     /// # Errors
-    /// If the path cannot be made absolute.
+    /// Fails if the path cannot be made absolute.
     pub fn at(folder: &Path) -> Result<Rack, Error> {
         let folder = std::path::absolute(folder).map_err(file(folder))?;
-        // The same folder always gives the same names.
+        // The prefix is a hash of the folder, so that the same folder always gives the same names.
         let hash = fnv_1a(folder.as_os_str().as_encoded_bytes());
         Ok(Rack { prefix: format!("unrack-{:08x}", hash as u32 ^ (hash >> 32) as u32), folder })
     }
 
-    /// Builds a network; if that fails, nothing of it remains.
+    /// Builds a rack for this network. If that fails, the rack is removed again.
     ///
     /// # Errors
-    /// [`Error::Usage`] if it cannot be emulated or exists already, [`Error::Lacking`] if the machine cannot emulate
-    /// it.
+    /// [`Error::Usage`] if the network cannot be emulated or a rack exists already; [`Error::Lacking`] if the machine cannot emulate it.
     pub fn up(&self, network: &NetworkSpec) -> Result<NamespacePlan, Error> {
         let plan = NamespacePlan::new(network, &self.prefix)?;
         crate::machine::check_machine()?;
@@ -61,15 +60,15 @@ impl Rack {
         match built {
             Ok(()) => Ok(plan),
             Err(error) => {
-                // The first error says more.
+                // Report the first error, because it is more specific than a failure of `down`.
                 let _ = self.down();
                 Err(error)
             }
         }
     }
 
-    /// Claims the folder; of two processes at once, one succeeds. The claim is locked until the file is closed here
-    /// and in the tools that inherit it: a tool may outlive a process that was killed.
+    /// Claims the folder. If two processes try at once, one of them succeeds. The state file stays locked until it is closed in this
+    /// process and in the tools that inherit it, because a tool may outlive a process that was killed.
     fn claim(&self, plan: &NamespacePlan) -> Result<File, Error> {
         folder::claim(&self.folder)?;
         if !self.namespaces()?.is_empty() {
@@ -87,7 +86,7 @@ impl Rack {
         Ok(made)
     }
 
-    /// Waits until no process builds a rack in this folder.
+    /// Waits until no process is building a rack in this folder.
     fn wait_for_builders(&self) -> Result<(), Error> {
         let path = self.folder.join(STATE);
         let Ok(claimed) = File::open(&path) else { return Ok(()) };
@@ -113,10 +112,10 @@ impl Rack {
         std::fs::write(&path, text).map_err(file(&path))
     }
 
-    /// Returns the hosts of the rack that is up.
+    /// Returns the hosts of the running rack.
     ///
     /// # Errors
-    /// [`Error::Usage`] if no rack is up.
+    /// [`Error::Usage`] if no rack is running.
     pub fn hosts(&self) -> Result<Vec<NamespaceHost>, Error> {
         Ok(self.state()?.hosts)
     }
@@ -131,7 +130,7 @@ impl Rack {
         let state: State = serde_json::from_str(&text).map_err(|why| {
             Error::Usage(format!("{} is not what `up` wrote ({why}): take the rack down", path.display()))
         })?;
-        // A state file may hold anything: only namespaces of this folder are entered.
+        // A state file may have any content, so only namespaces of this folder are accepted.
         if !state.hosts.iter().all(|host| self.has(&host.namespace)) {
             return Err(Error::Usage(format!("{} is of another folder", path.display())));
         }
@@ -142,21 +141,21 @@ impl Rack {
         namespace.strip_prefix(&self.prefix).is_some_and(|rest| rest.starts_with('-') && !rest.contains('/'))
     }
 
-    /// Returns the file of a namespace.
+    /// Returns the file of a host's network namespace.
     pub fn namespace_file(&self, host: &NamespaceHost) -> PathBuf {
         Path::new(NAMES).join(&host.namespace)
     }
 
-    /// Returns the folder of what brings sockets by reference together, which [`down`](Rack::down) removes with all in it.
+    /// Returns the folder for the broker of sockets by reference. [`down`](Rack::down) removes this folder with all its files.
     pub fn sockets_folder(&self) -> PathBuf {
         self.folder.join("sockets")
     }
 
-    /// Returns the command that runs a program on a host, given by its number or name. `preloads` are libraries loaded
-    /// into the program, in this order.
+    /// Returns the command that runs a program on a host, which is given by number or name. `preloads` are libraries that are loaded into
+    /// the program, in this order.
     ///
     /// # Errors
-    /// [`Error::Usage`] if the host does not exist, or no rack is up.
+    /// [`Error::Usage`] if the host does not exist, or no rack is running.
     pub fn enter(&self, host: &str, preloads: &[&Path], program: &[String]) -> Result<Command, Error> {
         let state = self.state()?;
         let number = host.strip_prefix("host").unwrap_or(host).parse::<usize>().ok();
@@ -177,10 +176,10 @@ impl Rack {
         Ok(command)
     }
 
-    /// Kills the programs on the hosts, and removes the rack. Returns how many namespaces there were.
+    /// Kills the programs on the hosts, and removes the rack. Returns how many namespaces were removed.
     ///
     /// # Errors
-    /// If something cannot be removed.
+    /// Fails if a part of the rack cannot be removed.
     pub fn down(&self) -> Result<usize, Error> {
         folder::check(&self.folder)?;
         self.wait_for_builders()?;
@@ -206,14 +205,14 @@ impl Rack {
                 _ => {}
             }
         }
-        // Whoever served there ends with its program, and removes the same.
+        // A broker that served there ends with its program, which may remove the same files.
         let _ = std::fs::remove_dir_all(self.sockets_folder());
-        // This fails, as it should, if the user keeps other files there.
+        // Ignore errors, because removing the folder should fail if the user keeps other files there.
         let _ = std::fs::remove_dir(&self.folder);
         Ok(namespaces.len())
     }
 
-    /// Returns the names of this folder's namespaces that exist.
+    /// Returns the names of the existing namespaces that belong to this folder.
     fn namespaces(&self) -> Result<Vec<String>, Error> {
         let names = match std::fs::read_dir(NAMES) {
             Ok(names) => names,
@@ -233,7 +232,8 @@ impl Rack {
 const STATE: &str = "rack.json";
 /// Folder in which `ip netns` keeps namespaces.
 const NAMES: &str = "/run/netns";
-/// Most rounds of waiting: a process that is killed may have started another, and building a rack takes seconds.
+/// Most rounds of waiting. Several are needed because a killed process may have started another one, and because building a rack takes
+/// seconds.
 const MOST_ROUNDS: u32 = 500;
 const ROUND: Duration = Duration::from_millis(20);
 
@@ -249,7 +249,7 @@ fn build(plan: &NamespacePlan) -> Result<(), Error> {
 fn kill(id: i32) {
     use rustix::process::{Pid, Signal, kill_process};
     if let Some(id) = Pid::from_raw(id) {
-        // The process may be gone already.
+        // Ignore errors, because the process may be gone already.
         let _ = kill_process(id, Signal::KILL);
     }
 }

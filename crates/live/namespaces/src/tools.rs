@@ -1,4 +1,4 @@
-//! Batches of `ip` and `tc`, and kernel settings, of one namespace.
+//! Runs batches of `ip` and `tc`, and sets kernel settings, in a namespace.
 
 use unrack_live::Error;
 use unrack_live::iproute2::run;
@@ -10,7 +10,7 @@ pub(crate) fn batch(tool: &str, namespace: &str, lines: &[String]) -> Result<(),
     }
     let text = lines.join("\n") + "\n";
     run(tool, &["-n", namespace, "-batch", "-"], &text).map(drop).map_err(|error| match error {
-        // "Command failed -:7": the number of the line.
+        // The tool prints "Command failed -:7", where 7 is the number of the line.
         Error::Tool { command, said } => {
             let number = said.rsplit("-:").next().and_then(|number| number.trim().parse::<usize>().ok());
             let line = number.and_then(|number| lines.get(number.checked_sub(1)?));
@@ -23,8 +23,8 @@ pub(crate) fn batch(tool: &str, namespace: &str, lines: &[String]) -> Result<(),
     })
 }
 
-/// Sets kernel settings of a namespace, given as paths under `/proc/sys/net`, each to the first of several words that
-/// the kernel accepts.
+/// Sets kernel settings of a namespace, which are given as paths under `/proc/sys/net`. For each setting several words are given, and the
+/// first that the kernel accepts is used.
 pub(crate) fn settings(namespace: &str, settings: &[(&str, &str)]) -> Result<(), Error> {
     let line = |(key, values): &(&str, &str)| {
         let path = format!("/proc/sys/net/{key}");

@@ -1,9 +1,8 @@
-//! Throughput of a 4x4 torus on this machine: packet-hops per second at rising link rates, and the latency of a hop.
-//! For comparison, a hop between two sockets of this machine's kernel: the least that an emulator without shared
-//! memory pays.
+//! Throughput of a 4x4 torus on this machine, in packet-hops per second at rising link rates, and the latency of a hop. For comparison, it
+//! also measures a hop between two sockets of this machine's kernel, which is the minimum for an emulator without shared memory.
 //!
-//! For Maze, the paper (R2C2 §4.1) reports 38 of 40 Gb/s on a link with packets of 8 KB, and 3 us per hop with small
-//! packets, on 16 servers.
+//! For Maze, the paper (R2C2 §4.1) reports 38 of 40 Gb/s on a link with packets of 8 KB, and 3 us per hop with small packets, on 16
+//! servers.
 
 use std::net::UdpSocket;
 use std::time::Instant;
@@ -42,7 +41,7 @@ fn main() {
     println!("packet     link rate  packet-hops/s     offered  over links   p99 late  drops");
     let (small, frames) = (&[2, 5, 10, 20, 50, 100, 200][..], &[50, 100, 200, 500, 1_000, 2_000][..]);
     for (mtu, rates) in [(100, small), (1_500, frames), (8_192, &[200, 500, 1_000, 2_000, 5_000])] {
-        // Beyond the rate that the machine carries, packets wait for threads until they are lost.
+        // Above the rate that the machine can carry, packets wait for threads until they are lost.
         let _ = rates.iter().all(|mbps| carried(Rate::from_bps(mbps * 1_000_000), mtu, cores));
     }
     println!(
@@ -54,10 +53,10 @@ fn main() {
     [100, 1_500, 8_192].into_iter().for_each(sockets);
 }
 
-/// Returns whether the machine carries this link rate: no packet was lost, and the 99th percentile of delays by
-/// threads was below 100 ms.
+/// Returns whether the machine carries this link rate: no packet was lost, and the 99th percentile of the delays caused by threads was
+/// below 100 ms.
 fn carried(rate: Rate, mtu: u64, threads: usize) -> bool {
-    // 64 links, 32/15 hops between two nodes, 240 flows.
+    // There are 64 links, 32/15 hops between two nodes on average, and 240 flows.
     let bytes = (rate.as_bps() as f64 / 8.0 * 0.5 * 64.0 / (32.0 / 15.0) / 240.0) as u64;
     let pairs = (0..16).flat_map(|src| (0..16).map(move |dst| (src, dst))).filter(|(src, dst)| src != dst);
     let flows: Vec<_> = pairs.map(|(src, dst)| (Time::ZERO, Message::flow(src, dst, bytes))).collect();
@@ -93,13 +92,13 @@ fn latency(threads: usize) {
     println!("{threads:>7} {one:>6.2} {two:>7.2} {four:>7.2} {:>7.2}", (four - one) / 3.0);
 }
 
-/// Returns the time in us to seal and open a datagram, as links between machines do with a key.
+/// Returns the time in us to seal and open a datagram, as on links between machines that have a key.
 fn sealed(bytes: usize, times: u32) -> f64 {
     let pair = |here| Pair::new(SharedKey::from_bytes([1; 32]), here, 1 - here, 1);
     let (near, far) = (pair(0), pair(1));
     let (mut opener, mut back) = (Opener::new(far.clone()), Opener::new(near.clone()));
     let mut datagram = Vec::new();
-    // Each must have received a datagram of the other first.
+    // Each end must first have received a datagram from the other.
     far.seal(&mut datagram);
     let _ = back.open(&datagram);
     let packet = vec![1; bytes];

@@ -1,10 +1,10 @@
-//! Content of flows: bytes that depend on the flow and their offset, so that the destination can verify them.
+//! Content of flows. The bytes depend on the flow and on their offset, so that the destination can verify them.
 
 use crate::node::FlowKey;
 use std::collections::HashMap;
 use unrack_basis::{GOLDEN_GAMMA, mix};
 
-/// Writes a flow's bytes from `offset` on; `offset` is the start of a segment.
+/// Writes a flow's bytes from `offset` on, where `offset` is the start of a segment.
 pub(crate) fn fill(flow: FlowKey, offset: u64, into: &mut [u8]) {
     let mut words = words(flow, offset);
     let (whole, rest) = into.as_chunks_mut::<8>();
@@ -13,7 +13,7 @@ pub(crate) fn fill(flow: FlowKey, offset: u64, into: &mut [u8]) {
     rest.copy_from_slice(&word[..rest.len()]);
 }
 
-/// Returns whether these are the bytes that [`fill`] writes there.
+/// Returns whether `bytes` are those that [`fill`] writes at this offset.
 fn is_content(flow: FlowKey, offset: u64, bytes: &[u8]) -> bool {
     let mut words = words(flow, offset);
     let (whole, rest) = bytes.as_chunks::<8>();
@@ -30,11 +30,11 @@ fn words((src, number): FlowKey, offset: u64) -> impl Iterator<Item = [u8; 8]> {
 #[derive(Debug, Default)]
 pub(crate) struct Checks(HashMap<FlowKey, Arrived>);
 
-/// Bytes of a flow delivered so far, in order.
+/// Bytes of a flow that were delivered so far, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Arrived {
     pub bytes: u64,
-    /// Bytes that differ from those sent, or came at the wrong offset.
+    /// Bytes that differ from those sent, or that arrived at a wrong offset.
     pub wrong: u64,
 }
 

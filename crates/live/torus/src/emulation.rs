@@ -1,4 +1,4 @@
-//! An emulated rack: starts its threads, has them carry messages, and collects what they count.
+//! An emulated rack: it starts its threads, makes them carry messages, and collects their counts.
 
 use crate::line::Line;
 use crate::node::{LiveCounters, Node};
@@ -24,21 +24,21 @@ use unrack_live::Error;
 use unrack_units::{Bytes, Time};
 use unrack_workload::{Kind, Message};
 
-/// The nodes of a rack in this process, as threads: all nodes, or those of this machine.
+/// The nodes of a rack that run in this process, as threads: all nodes, or those of this machine.
 pub struct Emulation {
     plan: Arc<TorusPlan>,
     /// Nodes of this machine.
     own: Range<u32>,
     clock: Clock,
-    /// Ways to give orders to the threads of nodes.
+    /// Channels by which orders reach the threads of nodes.
     callers: Callers,
     news: Receiver<News>,
-    /// Threads of nodes, then those of the socket, of gateways and of the seeker.
+    /// Threads of nodes, followed by those of the socket, of the gateways and of the seeker.
     handles: Vec<JoinHandle<()>>,
     traffic: Arc<Traffic>,
 }
 
-/// Time between the request for a run and its start: enough for threads to wake.
+/// Time between the request for a run and its start, so that threads can wake up.
 const LEAD: Time = Time::from_us(2_000);
 /// Largest message of a live rack.
 const MOST_BYTES: Bytes = Bytes::new(u32::MAX as u64);
@@ -47,13 +47,13 @@ impl Emulation {
     /// Starts all nodes on `threads` threads, which sleep until they get orders.
     ///
     /// # Errors
-    /// If a thread cannot be started.
+    /// Fails if a thread cannot be started.
     pub fn start(plan: TorusPlan, threads: usize) -> Result<Emulation, Error> {
         Emulation::start_bridged(plan, threads, &[])
     }
 
-    /// Starts all nodes, with gateways: nodes and the names of the TAP devices by which this machine's network reaches
-    /// the rack.
+    /// Starts all nodes, some of them as gateways. Each gateway is a node with the name of the TAP device through which this machine's
+    /// network reaches the rack.
     ///
     /// # Errors
     /// [`Error::Usage`] if a node does not exist, or a name cannot be used; [`Error::Lacking`] without root or TAP.
@@ -67,7 +67,7 @@ impl Emulation {
         Emulation::start_all(plan, threads, own, None, taps)
     }
 
-    /// Verifies that [`Emulation::start_bridged`] could create its devices: creates them, and closes them again.
+    /// Checks that [`Emulation::start_bridged`] could create its devices, by creating and closing them.
     ///
     /// # Errors
     /// As [`Emulation::start_bridged`].
@@ -75,7 +75,7 @@ impl Emulation {
         bridged(plan.clone(), gateways).map(drop)
     }
 
-    /// Starts the nodes of one of several machines; packets to other machines' nodes go as datagrams.
+    /// Starts the nodes of one of several machines. Packets to nodes of other machines are sent as datagrams.
     ///
     /// # Errors
     /// [`Error::Usage`] if there are more machines than nodes; [`Error::Lacking`] if the socket cannot be opened.
@@ -105,7 +105,7 @@ impl Emulation {
             clock: Clock::new(),
             callers: Callers {
                 orders: orders.into(),
-                // One more for the thread that sends to other machines.
+                // There is one more, for the thread that sends to other machines.
                 sleepers: Arc::new((0..=workers).map(|_| Sleeper::new()).collect()),
                 threads: Arc::new(OnceLock::new()),
             },
@@ -205,7 +205,7 @@ impl Emulation {
         Ok(())
     }
 
-    /// Returns the nodes of this machine: flows start at these only.
+    /// Returns the nodes of this machine. Flows can start only at these nodes.
     pub fn own(&self) -> Range<u32> {
         self.own.clone()
     }
@@ -213,7 +213,7 @@ impl Emulation {
     /// Sends messages, each at its time after the start of the run, and waits until each has arrived or was abandoned.
     ///
     /// # Errors
-    /// [`Error::Usage`] if a message is not one way, or its nodes do not exist.
+    /// [`Error::Usage`] if a message is not one-way, or if its nodes do not exist.
     pub fn run(&mut self, messages: &[(Time, Message)]) -> Result<LiveReport, Error> {
         messages.iter().try_for_each(|(_, message)| self.check(message))?;
         self.settle()?;
@@ -258,13 +258,13 @@ impl Emulation {
         Ok(())
     }
 
-    /// Stops a node as if its power were cut: packets to it are lost, and its own messages are abandoned. Its
-    /// neighbours have to detect that.
+    /// Stops a node as if its power were cut: packets to it are lost, and its own messages are abandoned. Its neighbours have to detect the
+    /// failure themselves.
     pub fn stop_node(&self, node: u32) {
         self.callers.call_all(|| Order::Stop(node));
     }
 
-    /// Waits until no packet is under way, and takes the threads' counts.
+    /// Waits until no packet is in flight, and collects the threads' counts.
     fn settle(&mut self) -> Result<Totals, Error> {
         let links = self.plan.setup.graph.links() as usize;
         let mut sum = Totals {
@@ -294,7 +294,7 @@ impl Emulation {
             let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
             sum.pushed += of(&self.traffic.pushed);
             sum.popped += of(&self.traffic.popped);
-            // Other machines may go on sending for ever.
+            // Give up at some time, because other machines may continue to send forever.
             if sum.pushed == sum.popped || turn > MOST_TURNS {
                 break;
             }
@@ -327,7 +327,7 @@ fn bridged(plan: TorusPlan, gateways: &[(u32, String)]) -> Result<(TorusPlan, Ve
     Ok((plan, taps))
 }
 
-/// Passes on the frames of hosts behind a gateway, until the rack leaves.
+/// Passes on the frames of hosts behind a gateway, until the rack ends.
 fn listen(mut tap: Tap, traffic: &Traffic, hand_on: impl Fn(Vec<u8>)) {
     let mut frame = vec![0; 1 << 16];
     while !traffic.leaves.load(Ordering::Relaxed) {
@@ -343,13 +343,13 @@ fn thread_of(own: &Range<u32>, threads: usize, node: u32) -> usize {
     (node - own.start) as usize * threads / own.len()
 }
 
-/// Ends of links that no thread has yet.
+/// Ends of links that no thread has taken yet.
 struct Ends {
     /// Sending ends, by thread and link.
     outlets: Vec<Vec<Option<Outlet>>>,
     /// Receiving ends with their ports, by destination node.
     inlets: Vec<Vec<(usize, Consumer<Crossing>)>>,
-    /// Links to other machines, and below it links from other machines by number.
+    /// Links to other machines. The next field has the links from other machines, by link number.
     lanes: Vec<Lane>,
     doors: HashMap<u32, Door>,
 }
@@ -412,7 +412,7 @@ impl Drop for Emulation {
         self.callers.sleepers.iter().for_each(|sleeper| sleeper.called.store(true, Ordering::Release));
         for handle in self.handles.drain(..) {
             handle.thread().unpark();
-            // A thread that panicked has printed its message.
+            // Ignore the error, because a thread that panicked has printed its message.
             let _ = handle.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Racks without switches, emulated: R2C2 in real time (the paper's Maze, §4.1).
+//! Emulated racks without switches: R2C2 in real time (the paper's Maze, §4.1).
 //!
 //! ```text
 //! scenario --TorusPlan::new--> TorusPlan        (pure)
@@ -10,28 +10,28 @@
 //! | module | holds |
 //! |---|---|
 //! | [`plan`] | static description of the rack |
-//! | [`node`] | a node: the protocol's, and packets as bytes; without clock or thread |
-//! | [`line`] | the pace of a link |
+//! | [`node`] | a node: the protocol's node, with packets as bytes; it has no clock or thread |
+//! | [`line`] | timing of packets on a link |
 //! | [`content`] | content of flows, and its verification |
 //! | [`site`] | surroundings of the nodes of one thread |
 //! | [`thread`] | a thread that does the work of several nodes |
 //! | [`seeker`] | a thread that searches for better routings |
-//! | [`tap`] | devices by which a machine's network reaches the rack |
+//! | [`tap`] | devices through which a machine's network reaches the rack |
 //! | [`sleep`] | how a thread sleeps, and is woken |
 //! | [`report`] | outcomes of messages |
 //! | [`emulation`] | the whole rack |
 //! | [`udp`] | links between machines |
-//! | [`seat`] | a rack that is up, and requests to it |
+//! | [`seat`] | a rack that is running, and requests to it |
 //!
-//! - **A link's rate and delay are times.** The node that queues a packet computes when it arrives at the other end,
-//!   as in the simulator. The ring carries packet and time, and the packet is taken when that time has come. No thread
-//!   is busy only because a link is.
-//! - **Packets are not copied on their way.** A ring carries a packet's place in memory. The packet is written once,
-//!   by its source, except for the hop count that nodes update, and its payload is next read at its destination.
-//! - **Silence is a failure.** Neighbours send each other keep-alives. A node broadcasts which neighbours fall silent
-//!   or are heard again, and each thread keeps the rack as its nodes know it. Keep-alives are in no count of packets.
-//! - **Time is real.** A late thread delays packets; the report says by how much.
-// One request to the kernel has no safe interface: `tap.rs`.
+//! - **The rate and delay of a link are times.** The node that queues a packet computes when the packet arrives at the other end, as in the
+//!   simulator. The ring carries the packet with this time, and the receiving thread takes the packet when the time has come. Therefore a
+//!   busy link does not keep a thread busy.
+//! - **Packets are not copied on their way.** A ring carries only the location of a packet in memory. The source writes the packet once,
+//!   nodes on its way update only the hop count, and the destination reads the payload.
+//! - **Silence is a failure.** Neighbours send each other keep-alives. A node broadcasts which neighbours fall silent or are heard again,
+//!   and each thread keeps the state of the rack as its nodes know it. Keep-alives do not count as packets.
+//! - **Time is real.** A late thread delays packets; the report states by how much.
+// One system call has no safe interface: see `tap.rs`.
 #![deny(unsafe_code)]
 
 mod content;

@@ -1,14 +1,14 @@
-//! Pace of a link: a packet's departure is computed when it arrives at the queue, as in the simulator.
+//! Timing of packets on a link. The departure of a packet is computed when the packet enters the queue, as in the simulator.
 
 use unrack_units::{Bytes, Rate, Time};
 
-/// One direction of a link, with the FIFO queue before it.
+/// One direction of a link, with the FIFO queue in front of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     rate: Rate,
     buffer: u64,
     free_at: Time,
-    /// Time at which the last packet joined the queue: the next one joins no earlier, however late its thread is.
+    /// Time at which the last packet entered the queue. The next packet enters no earlier, even if its thread handles an older packet late.
     joined: Time,
 }
 
@@ -25,7 +25,7 @@ impl Line {
         Line { rate, buffer, free_at: Time::ZERO, joined: Time::ZERO }
     }
 
-    /// Returns the bytes that are not yet on the wire.
+    /// Returns the number of bytes that are not yet on the wire.
     pub(crate) fn backlog(&self, now: Time) -> u64 {
         let left = u128::from(self.free_at.saturating_sub(now.max(self.joined)).as_ps());
         (left * u128::from(self.rate.as_bps()) / 8_000_000_000_000) as u64
@@ -39,7 +39,7 @@ impl Line {
         }
     }
 
-    /// Queues a packet, if it fits.
+    /// Queues a packet. Returns `None` if it does not fit.
     pub(crate) fn enqueue(&mut self, now: Time, bytes: u64) -> Option<Departure> {
         if self.backlog(now) + bytes > self.buffer {
             return None;
@@ -55,7 +55,7 @@ impl Line {
 mod tests {
     use super::*;
 
-    /// A late thread's packet finds the queue as the last packet left it, not as it was when the late packet was due.
+    /// A packet that is handled late finds the queue as the last packet left it, not as it was when the late packet was due.
     #[test]
     fn a_late_packet_joins_after_those_before_it() {
         let mut line = Line::new(Rate::from_gbps(8), 3_000);

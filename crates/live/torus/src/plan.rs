@@ -36,21 +36,21 @@ pub struct TorusPlan {
     pub(crate) seed: u64,
 }
 
-/// Time by which a flow may be ahead of its rate, beyond one packet. Threads that are late by less do not slow it
-/// down; on a machine with other work they may well be late by more.
+/// Time by which a flow may be ahead of its rate, in addition to one packet. Threads that are late by less than this do not slow the flow
+/// down. On a machine with other work, they may be late by more.
 pub const SLACK: Time = Time::from_us(1_000);
-/// Most packets of one flow ahead of the next in order: twenty times what the paper's longest re-order buffer held
-/// (§5.2).
+/// Size of a flow's re-order window: the most packets by which a packet may be ahead of the next packet in order. It is twenty times the
+/// content of the paper's longest re-order buffer (§5.2).
 pub(crate) const WINDOW: u32 = 1_024;
-/// Limits of nodes that are real: they have so much memory, their threads wake late, and they die. With timeouts of a
-/// millisecond, doubled, thirteen in a row are 16 seconds; however long they are, it is not more than TCP's limit.
+/// Limits of real nodes, whose memory is limited, whose threads wake up late, and which can fail. A source gives up after thirteen timeouts
+/// in a row, which are 16 seconds if they start at a millisecond and double. With longer timeouts it gives up no later than TCP would.
 const LIMITS: WorldLimits = WorldLimits { window: WINDOW, slack: SLACK, timeouts: 13 };
 
-/// Largest queue of a link: it takes real memory here.
+/// Largest queue of a link. A live link needs real memory for it.
 const MOST_BUFFER: Bytes = Bytes::new(16 << 20);
 
 impl TorusPlan {
-    /// Derives the plan from a scenario's parts, which the simulator has accepted.
+    /// Derives the plan from the parts of a scenario, which the simulator has accepted.
     ///
     /// # Errors
     /// [`Error::Usage`] if only the simulator supports such a rack.
@@ -106,7 +106,7 @@ impl TorusPlan {
     /// Returns the same plan with hosts behind these nodes.
     ///
     /// # Errors
-    /// [`Error::Usage`] if a node does not exist, or is named twice.
+    /// [`Error::Usage`] if a node does not exist, or is given twice.
     pub fn with_gateways(self, gateways: &[u32]) -> Result<TorusPlan, Error> {
         if let Some(node) = gateways.iter().find(|node| **node >= self.nodes()) {
             return Err(Error::Usage(format!("--gateway: there is no node {node} of {}", self.nodes())));
@@ -128,7 +128,7 @@ impl TorusPlan {
         self.setup.graph.nodes()
     }
 
-    /// Returns a hash that is equal on all machines of one rack.
+    /// Returns a hash of the plan, which is equal on all machines of one rack.
     pub(crate) fn fingerprint(&self) -> u64 {
         let TorusPlan { setup, links, buffer, cut_through, latency, seed, .. } = self;
         let RackSetup { params, graph, most, .. } = setup;
@@ -162,14 +162,14 @@ impl TorusPlan {
         &self.outages[self.setup.graph.cable(link) as usize]
     }
 
-    /// Returns whether a packet of `bytes` bytes is lost that is on a link from `first` to `last`: the link is down
-    /// meanwhile, or a bit is flipped, which the frame's check sequence reveals. `random` decides the latter.
+    /// Returns whether a packet of `bytes` bytes that is on a link from `first` to `last` is lost. It is lost if the link is down
+    /// meanwhile, or if a bit is flipped, which the check sequence of the frame reveals. `random` decides whether a bit is flipped.
     pub(crate) fn loses(&self, link: u32, first: Time, last: Time, bytes: u64, random: u64) -> bool {
         let arrived = last + self.link(link).propagation;
         if self.outages_of(link).iter().any(|outage| outage.meets(first, arrived)) {
             return true;
         }
-        // 1 - (1 - p)^bits.
+        // The probability of a flip is 1 - (1 - p)^bits.
         let flips = || -((bytes * 8) as f64 * (-self.bit_errors).ln_1p()).exp_m1();
         self.bit_errors > 0.0 && (random >> 11) as f64 / (1u64 << 53) as f64 <= flips()
     }
@@ -205,7 +205,7 @@ fn links(network: &NetworkSpec, graph: &Graph) -> Vec<LinkSpec> {
     (0..graph.links()).map(cable).collect()
 }
 
-/// Returns the outages by cable. If a node or switch is down, all of its cables are.
+/// Returns the outages by cable. If a node or switch is down, all of its cables are down.
 fn outages(graph: &Graph, failures: &[Failure]) -> Result<Vec<Vec<Outage>>, Error> {
     let mut outages = vec![Vec::new(); graph.links() as usize];
     for Failure { node, switch, between, from, until, every, detected_after } in failures {

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use std::collections::HashMap;
 use unrack_units::Time;
 
-/// A message from a thread to the one that runs flows.
+/// A report from a thread of nodes to the thread that runs flows.
 pub(crate) struct News {
     pub at: Time,
     pub told: Told,
@@ -22,7 +22,7 @@ pub(crate) enum Told {
         flow: FlowKey,
         arrived: Arrived,
     },
-    /// The flow's source has ended it: all bytes are acknowledged, or the destination was silent for too long.
+    /// The source has ended the flow: all bytes are acknowledged, or the destination was silent for too long.
     Over {
         message: u32,
         retransmissions: u32,
@@ -31,54 +31,53 @@ pub(crate) enum Told {
     Totals(Box<Totals>),
 }
 
-/// Counts of a thread since it was last asked.
+/// Counts of a thread since the last request for them.
 pub(crate) struct Totals {
     pub counters: LiveCounters,
     pub queues: Queues,
     /// Time that packets waited for this thread after they were due, in ns.
     pub late: Histogram<u64>,
-    /// Packets put on links, and taken from them, since the rack started.
+    /// Packets put on links, and taken from links, since the rack started.
     pub pushed: u64,
     pub popped: u64,
 }
 
-/// LiveOutcome of a message. Times are in ps since the start of the run.
+/// Outcome of a message in a live run. Times are in ps since the start of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct LiveOutcome {
-    /// Time at which its source accepted it.
+    /// Time at which the source accepted the message.
     pub submitted_ps: u64,
-    /// Time at which its last byte was delivered; if its destination is on another machine, time at which its source
-    /// had the acknowledgement. `None`: the message was abandoned.
+    /// Time at which the last byte of the message was delivered. If the destination is on another machine, it is the time at which the
+    /// source received the acknowledgement. `None`: the message was abandoned.
     pub completed_ps: Option<u64>,
     pub retransmissions: u32,
 }
 
-/// Outcomes of the messages of a run.
+/// Report of a run: the outcomes of its messages, and its counts.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub struct LiveReport {
-    /// Outcomes in the order in which the messages were given.
+    /// Outcomes, in the order in which the messages were given.
     pub outcomes: Vec<LiveOutcome>,
-    /// Bytes that arrived different from those sent. There should be none.
+    /// Bytes that differ from those that were sent; zero in a correct run.
     pub wrong_bytes: u64,
     pub counters: LiveCounters,
-    /// Bytes that each data packet found waiting ahead of it, at each link.
+    /// Bytes that each data packet found in the queue ahead of it, at each link.
     #[serde(with = "recorded")]
     pub queue_bytes: Histogram<u64>,
-    /// Most bytes that a data packet found ahead of it, by link.
+    /// Most bytes that a data packet found in the queue ahead of it, by link.
     pub most_queued: Vec<u64>,
-    /// Time that packets waited for a thread after they were due, in ns: the delay that the emulation adds to each
-    /// hop.
+    /// Time that packets waited for a thread after they were due, in ns. This is the delay that the emulation adds to each hop.
     #[serde(with = "recorded")]
     pub late_ns: Histogram<u64>,
     /// Time at which the last message ended, in ps since the start of the run.
     pub ended_ps: u64,
 }
 
-/// A run under way.
+/// State of a run in progress.
 pub(crate) struct Ledger {
     outcomes: Vec<LiveOutcome>,
     bytes: Vec<u64>,
-    /// Messages by the open flow that carries them.
+    /// Messages, by the open flow that carries them.
     carried: HashMap<FlowKey, u32>,
     open: usize,
     wrong_bytes: u64,
@@ -87,7 +86,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Starts the ledger of a run: the messages' sizes in bytes, and when it began.
+    /// Starts the ledger of a run. `bytes` are the sizes of its messages, and `began` is when the run began.
     pub(crate) fn new(bytes: Vec<u64>, began: Time) -> Ledger {
         Ledger {
             outcomes: vec![LiveOutcome::default(); bytes.len()],
@@ -105,7 +104,7 @@ impl Ledger {
         self.open == 0
     }
 
-    /// Enters a thread's report, made at time `at`.
+    /// Enters the report of a thread, which was made at time `at`.
     pub(crate) fn enter(&mut self, at: Time, told: &Told) {
         let since = at.saturating_sub(self.began).as_ps();
         match *told {
@@ -115,7 +114,7 @@ impl Ledger {
             }
             Told::Complete { flow, arrived } => {
                 self.wrong_bytes += arrived.wrong;
-                // A flow of an earlier run, or from another machine, has no message here.
+                // A flow of an earlier run, or from another machine, has no message in this run.
                 let Some(message) = self.carried.remove(&flow).map(|message| message as usize) else {
                     return;
                 };
@@ -135,7 +134,7 @@ impl Ledger {
         }
     }
 
-    /// Returns the run's report, with the threads' counts.
+    /// Returns the report of the run, with the threads' counts.
     pub(crate) fn close(self, totals: Totals) -> LiveReport {
         LiveReport {
             outcomes: self.outcomes,
@@ -149,13 +148,13 @@ impl Ledger {
     }
 }
 
-/// Returns an empty histogram of bytes or ns with three significant digits. Values above 2^40 (a terabyte, or a
-/// quarter of an hour) count as 2^40.
+/// Returns an empty histogram of bytes or ns with three significant digits. Values above 2^40 (a terabyte, or a quarter of an hour) count
+/// as 2^40.
 pub(crate) fn empty_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 1 << 40, 3).expect("constant bounds are valid")
 }
 
-/// A histogram serialized as pairs of a value and its count.
+/// Serialization of a histogram as pairs of a value and its count.
 mod recorded {
     use hdrhistogram::Histogram;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,4 +1,4 @@
-//! A rack without switches, as its state folder shows it to other processes, by which they have it carry flows or leave.
+//! Client and server of a running rack without switches: through the rack's state folder, other processes make it carry flows, or end it.
 
 use crate::emulation::Emulation;
 use crate::report::LiveReport;
@@ -14,7 +14,7 @@ use unrack_live::{Error, RackFiles, RackFolder};
 use unrack_units::Time;
 use unrack_workload::{Kind, Message};
 
-/// The folder of a rack that is up, or was.
+/// The folder of a rack that is running or was running.
 #[derive(Debug)]
 pub struct Seat(RackFolder);
 
@@ -48,14 +48,14 @@ static FILES: RackFiles = RackFiles {
     others: None,
     patience: Duration::from_secs(10),
 };
-/// Interval at which a rack verifies that its folder exists.
+/// Interval at which a rack checks that its folder exists.
 const LOOK_AFTER: Duration = Duration::from_secs(5);
 const BROKEN: &str = "a run before this one broke the rack: take it down, and up again";
-/// Most bytes of requests read from one connection: ten million flows.
+/// Most bytes of requests that are read from one connection: ten million flows.
 const MOST_BYTES: u64 = 1 << 30;
 
 impl Seat {
-    /// Finds the rack without switches in this folder, running or not; `None` if there is none.
+    /// Finds the rack without switches in this folder, whether it is running or not; `None` if there is none.
     ///
     /// # Errors
     /// [`Error::Usage`] if others may write to the folder.
@@ -63,11 +63,10 @@ impl Seat {
         Ok(RackFolder::find(folder, &FILES)?.map(Seat))
     }
 
-    /// Removes what a rack whose processes were killed left in this folder. Returns whether a rack is up or being
-    /// built.
+    /// Removes the files of a rack whose processes were killed. Returns whether a rack is up or being built in the folder.
     ///
     /// # Errors
-    /// If others may write to the folder, or a file cannot be removed.
+    /// Fails if others may write to the folder, or a file cannot be removed.
     pub fn sweep(folder: &Path) -> Result<bool, Error> {
         RackFolder::sweep(folder, &FILES)
     }
@@ -88,16 +87,15 @@ impl Seat {
         self.0.scenario()
     }
 
-    /// Returns the path of the log, the output of the rack's process.
+    /// Returns the path of the log, which has the output of the rack's process.
     pub fn log(&self) -> PathBuf {
         self.0.log()
     }
 
-    /// Serves a rack until a request has it leave, or its folder is removed. Calls `ready` once requests are
-    /// accepted.
+    /// Serves a rack until a request ends it, or its folder is removed. Calls `ready` once requests are accepted.
     ///
     /// # Errors
-    /// If the socket cannot be created.
+    /// Fails if the socket cannot be created.
     pub fn serve(&self, emulation: Emulation, ready: impl FnOnce()) -> Result<(), Error> {
         let listener = self.0.listen()?;
         let (leave, left) = channel();
@@ -105,17 +103,17 @@ impl Seat {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (emulation, leave) = (emulation.clone(), leave.clone());
-                // Requests take turns; one to leave is answered during another's run.
+                // Requests take turns, except that a request to leave is answered even during a run.
                 std::thread::spawn(move || answer(&stream, &emulation, &leave));
             }
         });
         ready();
-        // If the folder is removed by hand, no request can reach the rack any more.
+        // If a user removes the folder, no request can reach the rack any more, so the rack ends.
         while left.recv_timeout(LOOK_AFTER).is_err() && self.0.is_there() {}
         Ok(())
     }
 
-    /// Returns the nodes of the rack's machine: flows start at these only.
+    /// Returns the nodes of the rack's machine. Flows can start only at these nodes.
     ///
     /// # Errors
     /// [`Error::Broken`] if the rack does not answer.
@@ -126,10 +124,10 @@ impl Seat {
         }
     }
 
-    /// Has the rack carry messages, each at its time after the start of the run.
+    /// Makes the rack carry messages, each at its time after the start of the run.
     ///
     /// # Errors
-    /// [`Error::Usage`] if the rack does not carry such messages; [`Error::Broken`] if it does not answer.
+    /// [`Error::Usage`] if the rack cannot carry such messages; [`Error::Broken`] if it does not answer.
     pub fn run(&self, messages: &[(Time, Message)]) -> Result<LiveReport, Error> {
         let other = |message: &Message| !matches!(message.kind, Kind::Flow | Kind::Write);
         if let Some((_, message)) = messages.iter().find(|(_, message)| other(message)) {
@@ -150,16 +148,16 @@ impl Seat {
         }
     }
 
-    /// Has the rack leave, waits until its process has ended, and removes its files. Returns whether it was running. A
-    /// process that does not leave in time is killed.
+    /// Makes the rack leave, waits until its process has ended, and removes its files. Returns whether the rack was running. A process that
+    /// does not leave in time is killed.
     ///
     /// # Errors
-    /// If files cannot be removed, or the rack is being built.
+    /// Fails if files cannot be removed, or if the rack is being built.
     pub fn down(self) -> Result<bool, Error> {
         self.0.down(to_line(&Request::Leave))
     }
 
-    /// Sends a request and returns the reply; `None` if the rack ended without one.
+    /// Sends a request and returns the reply; `None` if the rack ended without a reply.
     fn ask(&self, request: &Request) -> Result<Option<Reply>, Error> {
         let (answer, _) = self.0.ask(to_line(request))?;
         match answer.is_empty() {
@@ -180,7 +178,7 @@ fn answer(stream: &UnixStream, emulation: &Mutex<Emulation>, leave: &Sender<()>)
     for line in lines.map_while(Result::ok) {
         let reply = match serde_json::from_str(&line) {
             Ok(Request::Leave) => {
-                // The rack may be leaving already.
+                // Ignore errors, because the rack may be leaving already.
                 let _ = leave.send(());
                 return;
             }
@@ -200,7 +198,7 @@ fn answer(stream: &UnixStream, emulation: &Mutex<Emulation>, leave: &Sender<()>)
 }
 
 fn carry(flows: &[Flow], emulation: &Mutex<Emulation>) -> Reply {
-    // One day, in ps: times are added to the clock's.
+    // One day, in ps. The limit is needed because these times are added to the clock's time.
     const LATEST: u64 = 86_400_000_000_000_000;
     let message = |flow: &Flow| (Time::from_ps(flow.at_ps), Message::flow(flow.src, flow.dst, flow.bytes));
     let messages: Vec<_> = flows.iter().map(message).collect();

@@ -1,4 +1,4 @@
-//! Search for better routings, in a thread of its own since a search takes longer than packets can wait.
+//! Search for better routings. It runs in a separate thread, because a search takes longer than packets can wait.
 
 use crate::thread::{Callers, Order};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub(crate) fn run(
     // Threads of nodes have priority. If `nice` fails, this thread competes with them.
     let _ = rustix::process::nice(19);
     while let Ok((node, problem)) = asked.recv() {
-        // The last problem of each node, of those that came meanwhile: earlier ones are out of date.
+        // Keep only the latest problem of each node among those that arrived, because earlier ones are out of date.
         let latest: BTreeMap<u32, Box<Problem>> =
             [(node, problem)].into_iter().chain(asked.try_iter()).collect();
         for (node, problem) in latest {

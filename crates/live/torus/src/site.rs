@@ -1,4 +1,4 @@
-//! Surroundings of the nodes of one thread: sending ends of their links, spare packets, content of flows.
+//! Surroundings of the nodes of one thread: the sending ends of their links, spare packets, and the content of flows.
 
 use crate::content::{self, Checks};
 use crate::line::Line;
@@ -34,27 +34,27 @@ pub(crate) struct Outlet {
 
 pub(crate) struct Site {
     plan: Arc<TorusPlan>,
-    /// Rack as these nodes know it. `links` has what nodes reported; `down` the links known to be down, by these
-    /// reports and, if all nodes are in this process (`is_all`), by the plan.
+    /// Rack as these nodes know it. `links` has the states of links that nodes reported. `down` has the links known to be down: from these
+    /// reports, and from the plan if all nodes are in this process (`is_all`).
     map: Map,
     pub links: LinkStates,
     down: Vec<u32>,
     is_all: bool,
-    /// Time that reports carry. Nodes may be given an earlier one, at which something was due.
+    /// Time that reports carry. A node may be called with an earlier time, at which an event was due.
     pub now: Time,
-    /// Start of the run, if one has begun: times of failures are relative to it.
+    /// Start of the run, if one has begun. Times of failures are relative to it.
     began: Option<Time>,
     random: SplitMix64,
-    /// TAP devices of gateways among these nodes.
+    /// TAP devices of the gateways among these nodes.
     taps: BTreeMap<u32, Tap>,
-    /// Channel to the seeker, for problems and the nodes that have them.
+    /// Channel to the seeker, for problems together with the node that has each problem.
     seeker: Option<Sender<(u32, Box<Problem>)>>,
-    /// Sending ends by link, of links that leave nodes of this thread only.
+    /// Sending ends by link, only of links that leave nodes of this thread.
     outlets: Vec<Option<Outlet>>,
     spare: Vec<Packet>,
     checks: Checks,
     news: Sender<News>,
-    /// Earliest arrival among packets put on links to each thread since it was last considered for waking, by thread.
+    /// For each thread, the earliest arrival among the packets put on links to it since this thread last considered waking it.
     pub due: Vec<Time>,
     /// Packets put on links since the start, without keep-alives.
     pub pushed: u64,
@@ -64,20 +64,20 @@ pub(crate) struct Site {
 /// Queue lengths of a thread's links.
 #[derive(Debug, Clone)]
 pub(crate) struct Queues {
-    /// Bytes that each data packet found ahead of it, at each link.
+    /// Bytes that each data packet found in the queue ahead of it, at each link.
     pub found: Histogram<u64>,
     /// Largest of these values, by link.
     pub most: Vec<u64>,
 }
 
-/// Time that a source waits when the thread at a link's other end is behind.
+/// Time that a source waits if the thread at a link's other end is late.
 const REST: Time = Time::from_us(100);
 /// Most packets kept for reuse.
 const MOST_SPARE: usize = 4_096;
 
 impl Site {
-    /// Returns the surroundings of thread `number`, which seeds its random numbers; `threads` counts all threads, with
-    /// the one that sends to other machines.
+    /// Returns the surroundings of thread `number`, which seeds its random numbers. `threads` counts all threads, including the one that
+    /// sends to other machines.
     pub(crate) fn new(
         plan: &Arc<TorusPlan>,
         outlets: Vec<Option<Outlet>>,
@@ -108,7 +108,7 @@ impl Site {
         }
     }
 
-    /// Returns the surroundings of one of its nodes.
+    /// Returns the surroundings of one of the nodes.
     pub(crate) fn around(&mut self, node: u32) -> Here<'_> {
         let first = self.plan.setup.graph.links_of(node).start as usize;
         Here { site: self, node, first }
@@ -120,7 +120,7 @@ impl Site {
         self.discover(began)
     }
 
-    /// Updates the links known to be down. Returns whether they changed, so that the nodes have to be told.
+    /// Updates the links known to be down. Returns whether they changed, in which case the nodes have to be informed.
     pub(crate) fn discover(&mut self, now: Time) -> bool {
         let mut down = self.links.down(&self.plan.setup.graph);
         if let Some(began) = self.began.filter(|_| self.is_all) {
@@ -135,7 +135,7 @@ impl Site {
         true
     }
 
-    /// Returns the next time at which the outages known by the plan may change.
+    /// Returns the next time at which the outages known from the plan may change.
     pub(crate) fn next_known(&self, now: Time) -> Option<Time> {
         let began = self.began.filter(|_| self.is_all)?;
         let next = self.plan.next_known(now.saturating_sub(began))?;
@@ -150,7 +150,7 @@ impl Site {
 
     /// Sends a report to the thread that runs flows.
     pub(crate) fn tell(&self, at: Time, told: Told) {
-        // The receiver is gone if the rack is going down.
+        // Ignore errors, because the receiver is gone if the rack is shutting down.
         let _ = self.news.send(News { at, told });
     }
 }
@@ -199,7 +199,7 @@ impl Around for Here<'_> {
 
     fn room_at(&self, now: Time, port: u32, bytes: u64) -> Time {
         let Outlet { line, ring, .. } = self.outlet(port);
-        // The thread at the other end is behind: a packet sent now would be lost.
+        // If the ring is full, the thread at the other end is late, and a packet sent now would be lost.
         if ring.is_full() { now + REST } else { line.room_at(now, bytes) }
     }
 
@@ -220,8 +220,7 @@ impl Around for Here<'_> {
         let ready = match next {
             Some(port) if plan.cut_through => {
                 let next = plan.setup.graph.links_of(plan.setup.graph.to(link as u32)).start + port;
-                // A faster link must not run out of bits in the middle of a packet. The next node refuses a port that
-                // does not exist.
+                // A faster link must not run out of bits in the middle of a packet. A port that does not exist is refused by the next node.
                 let next = plan.link(next.min(plan.setup.graph.links() - 1)).rate.transmit(Bytes::new(wire));
                 departure.first.max(departure.last.saturating_sub(next))
             }
@@ -252,7 +251,7 @@ impl Around for Here<'_> {
     }
 
     fn seek(&mut self, problem: Problem) {
-        // The seeker may be gone if the rack is going down.
+        // Ignore errors, because the seeker may be gone if the rack is shutting down.
         if let Some(seeker) = &self.site.seeker {
             let _ = seeker.send((self.node, Box::new(problem)));
         }

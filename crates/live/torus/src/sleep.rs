@@ -1,8 +1,8 @@
-//! Wake-up of a sleeping thread: it sleeps until a time, and is woken if something is due earlier.
+//! Wakeup of a sleeping thread. The thread sleeps until a given time, and is woken if work is due earlier.
 //!
-//! The sleeper publishes the time until which it means to sleep, and then looks once more for work. A waker first puts
-//! its work where the sleeper looks, and then reads that time. Both have a full fence between the two steps, so that
-//! at least one of them sees what the other did. No harm is done if both do.
+//! The sleeper publishes the time until which it will sleep, and then checks once more for work. A waker first makes its work visible to
+//! the sleeper, and then reads that time. Each of them executes a full fence between its two steps, so that at least one of them sees the
+//! other's store. If both do, the extra wakeup is harmless.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
@@ -19,8 +19,8 @@ impl SleepTime {
         SleepTime(AtomicU64::new(0))
     }
 
-    /// Calls `park` with `until`, unless `earliest` then returns an earlier time. `park` may return at any time, and
-    /// must return at once if `unpark` was called since it last returned.
+    /// Calls `park` with `until`, unless `earliest` then returns an earlier time. `park` may return at any time, and must return at once if
+    /// `unpark` was called since it last returned.
     pub(crate) fn sleep(&self, until: u64, earliest: impl FnOnce() -> u64, park: impl FnOnce(u64)) {
         // SYNC POINT with `wake`.
         self.0.store(until, Ordering::Relaxed);
@@ -32,8 +32,8 @@ impl SleepTime {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Calls `unpark` if the sleeper would sleep beyond `at`, the time at which work is due that the caller has
-    /// already made visible to it.
+    /// Calls `unpark` if the sleeper would sleep beyond `at`. `at` is when work is due that the caller has already made visible to the
+    /// sleeper.
     pub(crate) fn wake(&self, at: u64, unpark: impl FnOnce()) {
         // SYNC POINT with `sleep`.
         fence(Ordering::SeqCst);
@@ -51,7 +51,7 @@ mod loom_tests {
 
     const NEVER: u64 = u64::MAX;
 
-    /// One thread puts work there that is due at 5; the other sleeps for ever unless it learns of it. If it did not,
+    /// One thread publishes work that is due at 5, and the other sleeps forever unless it is woken for this work. If a wakeup were lost,
     /// loom would report a deadlock.
     #[test]
     fn loom_nobody_sleeps_through() {

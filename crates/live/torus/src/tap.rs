@@ -1,4 +1,4 @@
-//! TAP device of a gateway, an Ethernet interface to this machine's kernel. The kernel removes it when it is closed.
+//! TAP device of a gateway: an Ethernet interface to this machine's kernel. The kernel removes the device when it is closed.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::ioctl::{Setter, ioctl};
@@ -15,14 +15,14 @@ use unrack_live::iproute2;
 pub(crate) struct Tap(File);
 
 const PATH: &str = "/dev/net/tun";
-/// `_IOW('T', 202, int)` of Linux, though its argument is an `ifreq`.
+/// `_IOW('T', 202, int)` of Linux, although its argument is an `ifreq`.
 const TUNSETIFF: u32 = 0x4004_54CA;
-/// Frames without the packet information header.
+/// Flags for frames without the packet information header.
 const IFF_TAP_NO_PI: u16 = 0x0002 | 0x1000;
 /// Size of a device name in bytes, with the terminating zero.
 const IFNAMSIZ: usize = 16;
 
-/// `struct ifreq`, as far as it is used here.
+/// `struct ifreq`, with only the fields that are used here.
 #[repr(C)]
 struct Request {
     name: [u8; IFNAMSIZ],
@@ -31,10 +31,10 @@ struct Request {
 }
 
 impl Tap {
-    /// Creates the device, which must not exist, with this MTU in bytes.
+    /// Creates the device with this MTU in bytes. The device must not exist already.
     ///
     /// # Errors
-    /// [`Error::Usage`] if the name is invalid or taken; [`Error::Lacking`] if this machine or user cannot create one.
+    /// [`Error::Usage`] if the name is invalid or taken; [`Error::Lacking`] if this machine or user cannot create a device.
     pub(crate) fn new(name: &str, mtu: u64) -> Result<Tap, Error> {
         let fits = |byte: u8| byte.is_ascii_graphic() && byte != b'/' && byte != b':' && byte != b'%';
         if name.is_empty() || name.len() >= IFNAMSIZ || !name.bytes().all(fits) {
@@ -67,7 +67,7 @@ impl Tap {
         self.0.try_clone().map(Tap)
     }
 
-    /// Returns the next frame from hosts, if one arrives within 200 ms.
+    /// Returns the next frame from hosts, if a frame arrives within 200 ms.
     pub(crate) fn read<'a>(&mut self, frame: &'a mut [u8]) -> Option<&'a [u8]> {
         let soon = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
         let mut ready = [PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN)];
@@ -77,7 +77,7 @@ impl Tap {
         match self.0.read(frame) {
             Ok(length) => Some(&frame[..length]),
             Err(why) if why.kind() == ErrorKind::WouldBlock => None,
-            // The device is gone with its namespace.
+            // The device has disappeared with its namespace.
             Err(_) => {
                 std::thread::sleep(Duration::from_millis(200));
                 None

@@ -1,5 +1,4 @@
-//! A thread that does the work of several nodes: it takes packets that are due from their links, wakes the nodes, and
-//! sleeps.
+//! A thread that does the work of several nodes: it takes packets that are due from their links, wakes the nodes, and sleeps.
 
 use crate::node::{LiveCounters, Node};
 use crate::plan::TorusPlan;
@@ -17,7 +16,7 @@ use std::time::{Duration, Instant};
 use unrack_protocol::r2c2::packet::{Assignment, Hello};
 use unrack_units::Time;
 
-/// Clock of a rack: time since it was started.
+/// Clock of a rack, which gives the time since the rack was started.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock(Instant);
 
@@ -34,7 +33,7 @@ impl Clock {
     }
 }
 
-/// Means by which other threads wake a thread.
+/// State by which other threads wake a thread.
 pub(crate) struct Sleeper {
     /// Time until which the thread sleeps.
     pub time: SleepTime,
@@ -42,7 +41,7 @@ pub(crate) struct Sleeper {
     pub called: AtomicBool,
 }
 
-/// Means to give orders to the threads of nodes.
+/// Handle by which other threads give orders to the threads of nodes.
 #[derive(Clone)]
 pub(crate) struct Callers {
     pub orders: Arc<[Sender<Order>]>,
@@ -53,7 +52,7 @@ pub(crate) struct Callers {
 impl Callers {
     /// Sends an order to a thread and wakes it.
     pub(crate) fn call(&self, thread: usize, order: Order) {
-        // A caller that waits for a thread that is gone notices that elsewhere.
+        // Ignore errors: a caller that waits for a thread that has ended notices the end elsewhere.
         let _ = self.orders[thread].send(order);
         self.sleepers[thread].called.store(true, Ordering::Release);
         self.sleepers[thread].time.wake(0, || wake(&self.threads, thread));
@@ -71,11 +70,11 @@ pub(crate) enum Order {
     Begin(Time, Vec<Submission>),
     /// Passes on a frame that a host behind this gateway sent.
     Frame(u32, Vec<u8>),
-    /// Assigns these routings, found for a node, to its flows and others that it knows.
+    /// Assigns these routings, which were found for a node, to the node's flows and to others that it knows.
     Choose(u32, Vec<Assignment>),
     /// Stops a node for good.
     Stop(u32),
-    /// Asks for the counts since the last time.
+    /// Asks for the counts since the last request.
     Count,
     Leave,
 }
@@ -110,27 +109,27 @@ pub(crate) struct Worker {
     pub threads: Arc<std::sync::OnceLock<Vec<Thread>>>,
     /// Messages to send, in descending order of time.
     pub submissions: Vec<Submission>,
-    /// Next time at which an outage of the plan may become known, or its end.
+    /// Next time at which an outage of the plan, or its end, may become known.
     pub discovers: Option<Time>,
-    /// Delay of packets behind their arrival times, in ns, without keep-alives.
+    /// Delay of packets after their arrival times, in ns, without keep-alives.
     pub late: Histogram<u64>,
     pub popped: u64,
     /// True if there are at least as many cores as threads.
     pub has_core: bool,
 }
 
-/// Shortest sleep: to go to sleep and wake takes longer.
+/// Shortest sleep. Going to sleep and waking up takes longer than this.
 pub(crate) const NOT_WORTH_SLEEPING: Time = Time::from_us(10);
-/// Time for which a thread that had work looks for more, if it has a core of its own: about as long as another thread
-/// takes to wake it.
+/// Time for which a thread that had work looks for more before it sleeps, if there is a core for each thread. It is about as long as a
+/// wakeup by another thread takes.
 const LOOKS_FOR: Time = Time::from_us(50);
 /// Most packets taken from one link before the other links have their turn.
 const MOST_AT_ONCE: usize = 32;
 
 impl Worker {
-    /// Works until it gets the order to leave.
+    /// Works until the order to leave arrives.
     pub(crate) fn run(mut self) {
-        // A sleep should end on time, not up to 50 us later. If this fails, it only takes longer.
+        // A sleep should end on time, not up to 50 us later. If this call fails, sleeps only last longer.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1_000));
         let (now, mut last) = (self.clock.now(), (Time::ZERO, 0));
         self.places.iter_mut().for_each(|place| place.node.start(now));
@@ -161,7 +160,7 @@ impl Worker {
         &self.sleepers[self.own]
     }
 
-    /// Follows the orders received. Returns whether to go on.
+    /// Executes the orders received. Returns false if the thread has to leave.
     fn obey(&mut self) -> bool {
         while let Ok(order) = self.orders.try_recv() {
             match order {
@@ -210,7 +209,7 @@ impl Worker {
         }
     }
 
-    /// Passes on changed states of links. All neighbours hear of them before anything that follows from them.
+    /// Passes on changed states of links. All neighbours receive them before any packet that depends on them.
     fn pass_on(&mut self) {
         let now = self.clock.now();
         for place in self.places.iter_mut().filter(|place| !place.is_dead) {
@@ -245,10 +244,11 @@ impl Worker {
         Totals { counters, queues, late, pushed: self.site.pushed, popped: self.popped }
     }
 
-    /// Does the work that is due. Returns when the next is.
+    /// Does the work that is due. Returns when the next work is due.
     fn work(&mut self) -> Time {
         self.discover();
-        // Packets under way come first: a late thread would delay them further by what its own nodes send.
+        // Handle packets in flight first. Otherwise the packets that this thread's nodes send would delay them further when the thread is
+        // late.
         let mut next = self.take();
         if next > self.site.now {
             self.submit();
@@ -262,11 +262,11 @@ impl Worker {
                 next = next.min(node.next_wake().unwrap_or(Time::MAX));
             }
         }
-        // Packets that nodes of this thread sent each other.
+        // These packets were sent between nodes of this thread.
         next.min(self.site.due[self.own])
     }
 
-    /// Takes packets that are due from links, some of each. Returns when the next packet is due.
+    /// Takes packets that are due from links, some from each link. Returns when the next packet is due.
     fn take(&mut self) -> Time {
         let now = self.clock.now();
         self.site.now = now;
@@ -288,8 +288,8 @@ impl Worker {
                     let mut around = self.site.around(*number);
                     match *is_dead {
                         true => node.lose(packet, &mut around),
-                        // The time is the packet's, as if the thread were not late: otherwise all that came meanwhile
-                        // would join the next queue at once.
+                        // Use the packet's arrival time, as if this thread were not late. Otherwise all packets that arrived meanwhile
+                        // would enter the next queue at the same time.
                         false => node.take(at, packet, &mut around),
                     }
                 }
@@ -318,7 +318,7 @@ impl Worker {
         }
     }
 
-    /// Wakes threads that would otherwise sleep beyond the arrival of packets put on their links.
+    /// Wakes threads that would otherwise sleep beyond the arrival of packets on their links.
     fn ring(&mut self) {
         for (thread, due) in self.site.due.iter_mut().enumerate() {
             let at = std::mem::replace(due, Time::MAX);
@@ -340,7 +340,7 @@ impl Sleeper {
         Sleeper { time: SleepTime::new(), called: AtomicBool::new(false) }
     }
 
-    /// Sleeps until `next`, unless a packet is due earlier or the thread has orders. Senders of either wake it.
+    /// Sleeps until `next`, unless a packet is due earlier or the thread has orders. Threads that send packets or orders wake it.
     pub(crate) fn sleep(&self, clock: Clock, next: Time, earliest: impl FnOnce() -> Time) {
         let earliest = || if self.called.load(Ordering::Acquire) { 0 } else { earliest().as_ps() };
         self.time.sleep(next.as_ps(), earliest, |until| match Time::from_ps(until) {
@@ -352,7 +352,7 @@ impl Sleeper {
     }
 }
 
-/// Returns the earliest arrival among the packets on these links, [`Time::MAX`] if there are none.
+/// Returns the earliest arrival among the packets on these links; [`Time::MAX`] if there are no packets.
 pub(crate) fn earliest<'a>(inlets: impl Iterator<Item = &'a Consumer<Crossing>>) -> Time {
     inlets.filter_map(|inlet| inlet.peek().ok().map(|crossing| crossing.at)).min().unwrap_or(Time::MAX)
 }
@@ -364,8 +364,8 @@ pub(crate) fn wake(threads: &std::sync::OnceLock<Vec<Thread>>, thread: usize) {
     }
 }
 
-/// Returns the number of packets under way that a link's ring holds.
+/// Returns the number of packets in flight that a link's ring can hold.
 pub(crate) fn ring_places(plan: &TorusPlan) -> usize {
-    // A full queue of packets of 64 bytes, and some that the receiving thread is late to take.
+    // Room for a full queue of packets of 64 bytes, and for some packets that the receiving thread takes late.
     (plan.buffer / 64) as usize + 1_024
 }

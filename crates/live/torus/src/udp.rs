@@ -1,10 +1,9 @@
-//! Links between machines: each packet crosses as a datagram of its own ([`Tunnel`]).
+//! Links between machines. Each packet crosses such a link as one datagram ([`Tunnel`]).
 //!
-//! The sending machine keeps the link's rate and delay, and sends a packet at the time at which it would arrive; the
-//! delay of the network between comes on top. Since any process may send to the socket, a datagram is taken only if it
-//! belongs to this rack and comes from the address of the machine at the other end of the link that it names. Beyond
-//! loopback it also has a seal by the key that all machines share, and is taken once ([`unrack_keys::datagram`]); its
-//! content is not encrypted.
+//! The sending machine emulates the link's rate and delay, and sends a packet at the time at which it would arrive. The delay of the real
+//! network is added to that. Any process may send to the socket. Therefore a datagram is accepted only if it belongs to this rack and comes
+//! from the address of the machine at the other end of the link that it names. Beyond loopback, the datagram also carries a seal made with
+//! the key that all machines share, and is accepted once ([`unrack_keys::datagram`]). Its content is not encrypted.
 
 use crate::plan::TorusPlan;
 use crate::site::Crossing;
@@ -35,10 +34,10 @@ pub struct Machines {
 }
 
 impl Machines {
-    /// Takes the machines' UDP addresses, in the same order on every machine; this one is number `here`.
+    /// Takes the machines' UDP addresses, in the same order on every machine. `here` is the number of this machine.
     ///
     /// # Errors
-    /// [`Error::Usage`] if two have the same address, or `here` is not one of them.
+    /// [`Error::Usage`] if two machines have the same address, or `here` is not one of them.
     pub fn new(addresses: Vec<SocketAddr>, here: usize) -> Result<Machines, Error> {
         let twice = addresses.iter().enumerate().find(|(n, address)| addresses[..*n].contains(address));
         if let Some((_, address)) = twice {
@@ -51,11 +50,11 @@ impl Machines {
         Ok(Machines { addresses, here, key: None })
     }
 
-    /// Sets the key that seals datagrams, the same on all machines. Without one, all machines must be on loopback, or
-    /// the user must have said `insecure`.
+    /// Sets the key that seals datagrams, which is the same on all machines. Without a key, all machines must be on loopback, or the user
+    /// must have given `insecure`.
     ///
     /// # Errors
-    /// [`Error::Usage`] if a key is needed.
+    /// [`Error::Usage`] if a key is required.
     pub fn protect(self, key: Option<SharedKey>, insecure: bool) -> Result<Machines, Error> {
         let beyond = self.addresses.iter().find(|address| !is_loopback(**address));
         match beyond.filter(|_| key.is_none() && !insecure) {
@@ -80,7 +79,7 @@ impl Machines {
         (u64::from(node) * self.addresses.len() as u64 / u64::from(nodes)) as usize
     }
 
-    /// Returns the nodes of this machine, of `nodes` in all.
+    /// Returns the nodes of this machine, if the rack has `nodes` nodes.
     pub fn own(&self, nodes: u32) -> Range<u32> {
         let start = (0..nodes).find(|node| self.machine_of(*node, nodes) == self.here).unwrap_or(nodes);
         let end = (start..nodes).find(|node| self.machine_of(*node, nodes) != self.here).unwrap_or(nodes);
@@ -98,14 +97,14 @@ impl Machines {
     }
 }
 
-/// State shared by both threads of a machine's socket.
+/// State shared by the two threads of a machine's socket.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
-    /// Packets that came for a node here (`pushed`), and that left (`popped`), without keep-alives.
+    /// Packets that arrived for a node here (`pushed`), and packets that left (`popped`), without keep-alives.
     pub pushed: AtomicU64,
     pub popped: AtomicU64,
-    /// Datagrams refused: not from a neighbour of this rack, or too fast. Below, `lost`: packets that could not be
-    /// sent.
+    /// Datagrams that were refused because they did not come from a neighbour of this rack, or came too fast. The next field, `lost`,
+    /// counts packets that could not be sent.
     pub refused: AtomicU64,
     pub lost: AtomicU64,
     pub leaves: AtomicBool,
@@ -132,7 +131,7 @@ pub(crate) struct Exit {
 }
 
 impl Exit {
-    /// Sends packets as they fall due, until the rack leaves.
+    /// Sends packets as they fall due, until the rack ends.
     pub(crate) fn run(mut self) {
         let mut datagram = Vec::new();
         loop {
@@ -151,7 +150,7 @@ impl Exit {
                     if let Some(pair) = self.pairs.get(to) {
                         pair.seal(&mut datagram);
                     }
-                    // A lost keep-alive does not count: the other machine may not be up yet.
+                    // A lost keep-alive does not count, because the other machine may not have started yet.
                     if self.socket.send_to(&datagram, *to).is_err() && !Hello::is(&packet) {
                         self.traffic.lost.fetch_add(1, Ordering::Relaxed);
                     }
@@ -173,7 +172,7 @@ impl Exit {
 pub(crate) struct Door {
     pub from: SocketAddr,
     pub ring: Producer<Crossing>,
-    /// Thread of the node that the link leads to.
+    /// Thread of the node at the end of the link.
     pub thread: usize,
 }
 
@@ -195,21 +194,21 @@ pub(crate) struct Entrance {
 pub(crate) struct Acquaintance {
     pair: Arc<Pair>,
     opener: Opener,
-    /// Last time at which this process's life was announced to it.
+    /// Last time at which this process's life number (the start time that identifies it) was announced to that machine.
     told: Option<Time>,
 }
 
-/// Shortest time between two announcements of this process's life to one machine, however many datagrams it sends or
-/// a stranger who replays them.
+/// Shortest time between two announcements of this process's life number to one machine, even if that machine sends many datagrams, or an
+/// attacker replays them.
 const TELL_AFTER: Time = Time::from_us(10_000);
 
 impl Acquaintance {
-    /// Returns the state of a machine to which no life has been announced.
+    /// Returns the state of a machine to which no life number was announced yet.
     pub(crate) fn new(pair: Arc<Pair>) -> Acquaintance {
         Acquaintance { opener: Opener::new(pair.clone()), pair, told: None }
     }
 
-    /// Announces this process's life by an empty datagram.
+    /// Announces this process's life number by an empty datagram.
     fn tell(&mut self, socket: &UdpSocket, to: SocketAddr, now: Time) {
         if self.told.is_some_and(|told| now < told + TELL_AFTER) {
             return;
@@ -217,11 +216,11 @@ impl Acquaintance {
         self.told = Some(now);
         let mut datagram = Vec::new();
         self.pair.seal(&mut datagram);
-        // If it is lost, the next packet is lost too, and answered again.
+        // If this datagram is lost, the other machine's next packet is refused too, and answered by another announcement.
         let _ = socket.send_to(&datagram, to);
     }
 
-    /// Returns the content of a datagram, empty if there is nothing to take; `None` if its seal is refused.
+    /// Returns the content of a datagram, which is empty if there is no packet in it; `None` if its seal is refused.
     fn open<'a>(
         &mut self,
         datagram: &'a [u8],
@@ -238,13 +237,13 @@ impl Acquaintance {
     }
 }
 
-/// Longest time after which the thread notices that it is to leave.
+/// Longest time after which the thread notices that it has to end.
 const LOOK_AFTER: Duration = Duration::from_millis(200);
 
 impl Entrance {
-    /// Receives datagrams until the rack leaves.
+    /// Receives datagrams until the rack ends.
     pub(crate) fn run(mut self) {
-        // If this fails, the thread leaves with the next datagram.
+        // If this call fails, the thread ends only with the next datagram.
         let _ = self.socket.set_read_timeout(Some(LOOK_AFTER));
         let mut datagram = vec![0; 1 << 16];
         let rack = self.plan.fingerprint();
@@ -259,7 +258,7 @@ impl Entrance {
         }
     }
 
-    /// Puts a datagram's packet on its link; `None` if it is not for a node here.
+    /// Puts a datagram's packet on its link. Returns `None` if the datagram is not for a node here.
     fn take(&mut self, rack: u64, datagram: &[u8], from: SocketAddr) -> Option<()> {
         let datagram = match self.is_sealed {
             false => datagram,

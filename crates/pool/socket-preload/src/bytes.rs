@@ -1,4 +1,4 @@
-//! Calls that pass bytes.
+//! Wrappers of the calls that send and receive bytes.
 
 use crate::next;
 use crate::ready::from_timespec;
@@ -8,22 +8,22 @@ use unrack_socket::kernel::{self, fail};
 use unrack_socket::memory::{self, Touch};
 use unrack_socket::{Pieces, close, handover, has, options, recv, send, zerocopy};
 
-/// Returns true if a list of buffers can be read.
+/// Returns whether a list of buffers can be read.
 fn is_list(list: *const iovec, count: usize) -> bool {
     memory::allows(Touch::Read, list.cast(), count.saturating_mul(size_of::<iovec>()))
 }
 
-/// Returns true if a message can be reached, and its list of buffers read.
+/// Returns whether a message can be accessed in this way, and its list of buffers can be read.
 fn is_message(access: Touch, message: *const msghdr) -> bool {
     if !memory::allows(access, message.cast(), size_of::<msghdr>()) {
         return false;
     }
-    // SAFETY: it can be read.
+    // SAFETY: the message was found readable.
     let (list, count) = unsafe { ((*message).msg_iov, (*message).msg_iovlen) };
     list.is_null() || is_list(list, count)
 }
 
-/// Returns true if there are so many messages.
+/// Returns whether `count` messages can be written.
 fn are_messages(messages: *const mmsghdr, count: u32) -> bool {
     memory::allows(Touch::Write, messages.cast(), (count as usize).saturating_mul(size_of::<mmsghdr>()))
 }
@@ -38,7 +38,7 @@ fn one(base: *const c_void, bytes: usize) -> [iovec; 1] {
 /// As `read(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn read(fd: c_int, to: *mut c_void, bytes: usize) -> ssize_t {
-    // A `read` of no bytes does not wait, a `recv` of none does.
+    // A `read` of zero bytes returns immediately, whereas a `recv` of zero bytes waits.
     if !has(fd) || bytes == 0 {
         // SAFETY: the caller's own arguments.
         return unsafe { next::read(fd, to, bytes) };
@@ -77,7 +77,7 @@ pub unsafe extern "C-unwind" fn recvfrom(
     };
     let got = recv::recv(fd, Pieces::unchecked(&one(to, bytes), Touch::Write), flags, native);
     if got >= 0 && !from.is_null() && memory::allows(Touch::Write, length.cast(), size_of::<socklen_t>()) {
-        // SAFETY: a stream has no address beside its bytes: the kernel says so by a length of zero.
+        // SAFETY: the word was found writable. A stream has no sender's address, which the kernel indicates by a length of zero.
         unsafe { *length = 0 };
     }
     got
@@ -93,7 +93,7 @@ pub unsafe extern "C-unwind" fn recv(fd: c_int, to: *mut c_void, bytes: usize, f
     unsafe { recvfrom(fd, to, bytes, flags, std::ptr::null_mut(), std::ptr::null_mut()) }
 }
 
-/// Wraps `__read_chk`, which `read` is with `_FORTIFY_SOURCE`.
+/// Wraps `__read_chk`, which replaces `read` under `_FORTIFY_SOURCE`.
 ///
 /// # Safety
 /// As `read(2)`; `room` is the size of the buffer.
@@ -104,7 +104,7 @@ pub unsafe extern "C-unwind" fn __read_chk(fd: c_int, to: *mut c_void, bytes: us
     unsafe { read(fd, to, bytes) }
 }
 
-/// Wraps `__recv_chk`, which `recv` is with `_FORTIFY_SOURCE`.
+/// Wraps `__recv_chk`, which replaces `recv` under `_FORTIFY_SOURCE`.
 ///
 /// # Safety
 /// As `recv(2)`; `room` is the size of the buffer.
@@ -121,7 +121,7 @@ pub unsafe extern "C-unwind" fn __recv_chk(
     unsafe { recv(fd, to, bytes, flags) }
 }
 
-/// Wraps `__recvfrom_chk`, which `recvfrom` is with `_FORTIFY_SOURCE`.
+/// Wraps `__recvfrom_chk`, which replaces `recvfrom` under `_FORTIFY_SOURCE`.
 ///
 /// # Safety
 /// As `recvfrom(2)`; `room` is the size of the buffer.
@@ -140,7 +140,7 @@ pub unsafe extern "C-unwind" fn __recvfrom_chk(
     unsafe { recvfrom(fd, to, bytes, flags, from, length) }
 }
 
-/// Ends the program if it is about to write past a buffer, as the C library does.
+/// Aborts the program if it is about to write past the end of a buffer, as the C library does.
 fn check(bytes: usize, room: usize) {
     if bytes > room {
         eprintln!("*** buffer overflow detected ***: terminated");
@@ -148,10 +148,10 @@ fn check(bytes: usize, room: usize) {
     }
 }
 
-/// Returns true if the kernel refuses a list of buffers: it is too long, cannot be read, or has buffers of negative length.
+/// Returns whether the kernel would reject a list of buffers because it is too long, cannot be read, or has a buffer of negative length.
 pub(crate) fn is_refused(list: *const iovec, count: usize) -> bool {
     let is_list = count <= libc::UIO_MAXIOV as usize && is_list(list, count);
-    // SAFETY: so many buffers can be read.
+    // SAFETY: the list was found readable.
     !is_list || (0..count).any(|i| unsafe { (*list.add(i)).iov_len } > isize::MAX as usize)
 }
 
@@ -172,10 +172,10 @@ pub unsafe extern "C-unwind" fn readv(fd: c_int, list: *const iovec, count: c_in
         return unsafe { next::readv(fd, list, count) };
     }
     recv::recv(fd, pieces, 0, |done, most, flags| {
-        // SAFETY: all zeros are an empty message.
+        // SAFETY: all zeros are a valid, empty message.
         let mut message = unsafe { std::mem::zeroed::<msghdr>() };
         (message.msg_iov, message.msg_iovlen) = (list.cast_mut(), count as _);
-        // SAFETY: a message of our own around the caller's buffers.
+        // SAFETY: a local message that refers to the caller's buffers.
         unsafe { receive(fd, &mut message, done, most, flags) }
     })
 }
@@ -208,7 +208,7 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
     let (room, control) = (message.msg_namelen, message.msg_controllen);
     let asked = (&raw mut asked_kernel, &raw mut *message);
     let native = |done: usize, most: usize, more: c_int| {
-        // SAFETY: both outlive the call.
+        // SAFETY: the two pointers refer to values that outlive the call.
         let (asked, message) = unsafe { (&mut *asked.0, &mut *asked.1) };
         *asked = true;
         (message.msg_namelen, message.msg_controllen) = (room, control);
@@ -229,7 +229,7 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
     got
 }
 
-/// Receives a message from the kernel behind `done` bytes of the buffers, of at most `most` bytes.
+/// Receives a message from the kernel: at most `most` bytes, which are stored after the first `done` bytes of the buffers.
 ///
 /// # Safety
 /// As `recvmsg(2)`.
@@ -262,8 +262,8 @@ pub(crate) unsafe fn receive(
     got
 }
 
-/// Wraps `recvmmsg(2)`. As the kernel, it looks at the time after each message only, and an error after the first message is
-/// that of a later call.
+/// Wraps `recvmmsg(2)`. Like the kernel, it checks the timeout only after each message, and a later call reports an error that occurs after
+/// the first message.
 ///
 /// # Safety
 /// As `recvmmsg(2)`.
@@ -283,7 +283,7 @@ pub unsafe extern "C-unwind" fn recvmmsg(
     let Ok(most) = (unsafe { from_timespec(timeout) }) else { return fail(libc::EINVAL) as c_int };
     let deadline = most.and_then(|most| Instant::now().checked_add(most));
     let (mut done, mut flags) = (0, flags);
-    // The kernel takes no more at a time (`UIO_MAXIOV`).
+    // The kernel accepts at most `UIO_MAXIOV` messages at a time.
     let count = (count as usize).min(libc::UIO_MAXIOV as usize);
     while done < count {
         // SAFETY: the caller's messages.
@@ -374,7 +374,8 @@ pub unsafe extern "C-unwind" fn writev(fd: c_int, list: *const iovec, count: c_i
     send::send(fd, Pieces::unchecked(pieces, Touch::Read), 0, native)
 }
 
-/// Wraps `sendmsg(2)`. A message with descriptors or credentials beside it goes through the kernel, and all further ones.
+/// Wraps `sendmsg(2)`. A message with descriptors or credentials attached goes through the kernel, and so does everything that is sent
+/// afterwards.
 ///
 /// # Safety
 /// As `sendmsg(2)`.
@@ -383,7 +384,7 @@ pub unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags
     // SAFETY: the caller's own arguments.
     let native = || unsafe { kernel::sendmsg(fd, message, flags) };
     if !is_message(Touch::Read, message) {
-        // The kernel says what is wrong with it.
+        // The kernel reports the error in the message.
         return native();
     }
     // SAFETY: the caller's message.
@@ -410,13 +411,13 @@ pub unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags
     send::send(fd, Pieces::unchecked(pieces, Touch::Read), flags, native)
 }
 
-/// Returns true if a message has something beside its bytes.
+/// Returns whether a message has control data.
 fn passes(message: &msghdr) -> bool {
     message.msg_controllen > 0 && !message.msg_control.is_null()
 }
 
-/// Takes carried sockets back to the kernel that are passed to another process (`SCM_RIGHTS`). Returns false if one cannot
-/// be.
+/// Returns carried sockets to the kernel if the message passes them to another process (`SCM_RIGHTS`). Returns false if this fails for one
+/// of them.
 ///
 /// # Safety
 /// A message as `sendmsg(2)` takes it.
@@ -424,12 +425,12 @@ unsafe fn take_back_passed(message: &msghdr) -> bool {
     // SAFETY: the caller's message.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
     while !header.is_null() {
-        // SAFETY: the C library says that one is there.
+        // SAFETY: the C library returned a header within the message.
         let (found, data) = unsafe { (header.read_unaligned(), libc::CMSG_DATA(header).cast::<c_int>()) };
         if (found.cmsg_level, found.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
             let bytes = found.cmsg_len.saturating_sub(size_of_val(&found));
             for i in 0..bytes / size_of::<c_int>() {
-                // SAFETY: so many descriptors follow the header.
+                // SAFETY: this number of descriptors follows the header.
                 if !handover::take_back(unsafe { data.add(i).read_unaligned() }) {
                     return false;
                 }

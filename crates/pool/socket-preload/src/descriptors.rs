@@ -1,4 +1,4 @@
-//! Calls that make, copy, change and close descriptors.
+//! Wrappers of the calls that make, duplicate, configure and close descriptors.
 
 use crate::next::{self, Next};
 use libc::{
@@ -8,7 +8,7 @@ use libc::{
 use unrack_socket::memory::{self, Touch};
 use unrack_socket::{close as ends, epoll, handover, has, is_wakeup, kernel, make, options, zerocopy};
 
-/// Wraps `connect(2)`. The next library's is called, which may choose another address.
+/// Wraps `connect(2)`. It calls the next library's function, which may substitute another address.
 ///
 /// # Safety
 /// As `connect(2)`.
@@ -72,11 +72,11 @@ pub unsafe extern "C" fn socketpair(domain: c_int, kind: c_int, protocol: c_int,
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn close(fd: c_int) -> c_int {
     if is_wakeup(fd) {
-        // The program did not open it.
+        // The program did not open this descriptor.
         return kernel::fail(libc::EBADF) as c_int;
     }
     ends::closing(fd);
-    // SAFETY: a plain number.
+    // SAFETY: only a plain number is passed.
     unsafe { next::close(fd) }
 }
 
@@ -87,16 +87,16 @@ pub extern "C" fn close_range(first: u32, last: u32, flags: c_int) -> c_int {
         ends::closing_range(first, last);
         return unrack_socket::while_still(|| close_around_wakeups(first, last, flags));
     }
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) as c_int }
 }
 
-/// Closes a range of descriptors, but for this library's own.
+/// Closes a range of descriptors, except those of this library.
 fn close_around_wakeups(from: u32, last: u32, flags: c_int) -> c_int {
     let mut first = from;
     for own in unrack_socket::wakeups().filter(|own| (from..=last).contains(own)) {
         if first < own {
-            // SAFETY: plain numbers.
+            // SAFETY: only plain numbers are passed.
             let closed = unsafe { libc::syscall(libc::SYS_close_range, first, own - 1, flags) as c_int };
             if closed != 0 {
                 return closed;
@@ -107,7 +107,7 @@ fn close_around_wakeups(from: u32, last: u32, flags: c_int) -> c_int {
     if first > last {
         return 0;
     }
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) as c_int }
 }
 
@@ -121,14 +121,14 @@ pub extern "C" fn closefrom(first: c_int) {
 #[unsafe(no_mangle)]
 pub extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
     ends::shutting(fd, how);
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     unsafe { libc::syscall(libc::SYS_shutdown, fd, how) as c_int }
 }
 
 /// Wraps `dup(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dup(fd: c_int) -> c_int {
-    // SAFETY: a plain number.
+    // SAFETY: only a plain number is passed.
     let made = unsafe { libc::syscall(libc::SYS_dup, fd) as c_int };
     ends::duplicated(fd, made);
     made
@@ -138,10 +138,10 @@ pub extern "C" fn dup(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn dup2(fd: c_int, to: c_int) -> c_int {
     if !is_wakeup(to) && ![fd, to].into_iter().any(|fd| has(fd) || epoll::is_set(fd)) {
-        // SAFETY: plain numbers.
+        // SAFETY: only plain numbers are passed.
         return unsafe { next::dup2(fd, to) };
     }
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let is_open = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFD, 0) } >= 0;
     if fd == to {
         return if is_open { to } else { kernel::fail(libc::EBADF) as c_int };
@@ -152,16 +152,16 @@ pub extern "C" fn dup2(fd: c_int, to: c_int) -> c_int {
 /// Wraps `dup3(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let is_open = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFD, 0) } >= 0;
     if is_wakeup(to) {
-        // Taken, though the program cannot know it. `dup2(2)` has a word for that.
+        // The number is in use, although the program cannot know that. `dup2(2)` documents `EBUSY` for a related case.
         return kernel::fail(libc::EBUSY) as c_int;
     }
     if is_open && fd != to && to >= 0 {
         ends::closing(to);
     }
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let made = unsafe { libc::syscall(libc::SYS_dup3, fd, to, flags) as c_int };
     ends::duplicated(fd, made);
     made
@@ -185,13 +185,13 @@ pub extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int {
     done
 }
 
-/// Wraps `fcntl64`, which is `fcntl`.
+/// Wraps `fcntl64`, which is the same as `fcntl`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_long) -> c_int {
     fcntl(fd, command, argument)
 }
 
-/// Request of `ioctl(2)` that has the kernel send `SIGIO`, which it does for bytes that it carries (`asm-generic/ioctls.h`).
+/// Request of `ioctl(2)` for `SIGIO` signals, which the kernel sends only for bytes that it carries (`asm-generic/ioctls.h`).
 const FIOASYNC: c_ulong = 0x5452;
 
 /// Wraps `ioctl(2)`.
@@ -222,7 +222,7 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_int
     done
 }
 
-/// Wraps `setsockopt(2)`. An option that only the kernel can heed leaves the socket to it.
+/// Wraps `setsockopt(2)`. If only the kernel can implement an option, the socket is left to the kernel.
 ///
 /// # Safety
 /// As `setsockopt(2)`.
@@ -241,7 +241,7 @@ pub unsafe extern "C" fn setsockopt(
     let is_number = length as usize >= size_of::<c_int>()
         && memory::allows(Touch::Read, value.cast(), size_of::<c_int>());
     if is_nodelay && has(fd) && is_number {
-        // SAFETY: the caller's value, of the length that it says.
+        // SAFETY: the caller's value, which was found readable.
         let value = unsafe { value.cast::<c_int>().read_unaligned() };
         if options::set_nodelay(fd, value) {
             return 0;
@@ -256,13 +256,13 @@ pub unsafe extern "C" fn setsockopt(
         zerocopy::ask_for(fd);
     }
     if done == 0 && (level, name) == (libc::IPPROTO_TCP, options::TCP_INQ) && is_number {
-        // SAFETY: the caller's value, of the length that it says.
+        // SAFETY: the caller's value, which was found readable.
         options::set_inq(fd, unsafe { value.cast::<c_int>().read_unaligned() } != 0);
     }
     done
 }
 
-/// Wraps `getsockopt(2)`: an option that this library changed reads as the program left it.
+/// Wraps `getsockopt(2)`. An option whose value this library changed is reported as the program set it.
 ///
 /// # Safety
 /// As `getsockopt(2)`.
@@ -279,11 +279,11 @@ pub unsafe extern "C" fn getsockopt(
     if done == 0
         && has(fd)
         && (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR)
-        // SAFETY: the kernel wrote so many bytes there.
+        // SAFETY: the kernel wrote the length and the value.
         && unsafe { *length as usize >= size_of::<c_int>() && value.cast::<c_int>().read_unaligned() == 0 }
         && let Some(error) = options::take_error(fd)
     {
-        // SAFETY: the kernel wrote so many bytes there.
+        // SAFETY: the kernel wrote a value of this size there.
         unsafe { value.cast::<c_int>().write_unaligned(error) };
     }
     if done == 0
@@ -291,7 +291,7 @@ pub unsafe extern "C" fn getsockopt(
         && (level, name) == (libc::IPPROTO_TCP, libc::TCP_NODELAY)
         && let Some(nodelay) = options::nodelay(fd)
     {
-        // SAFETY: the kernel wrote so many bytes there.
+        // SAFETY: the kernel wrote a value of this length there.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 nodelay.to_ne_bytes().as_ptr(),
@@ -305,7 +305,8 @@ pub unsafe extern "C" fn getsockopt(
 
 static FDOPEN: Next = Next::new(c"fdopen");
 
-/// Wraps `fdopen(3)`: the C library's streams do not call its own `read` by name, so the socket is handed to the kernel.
+/// Wraps `fdopen(3)`. The socket is handed to the kernel, because the C library's streams do not call `read` through this library's
+/// wrapper.
 ///
 /// # Safety
 /// As `fdopen(3)`.

@@ -1,21 +1,22 @@
-//! Preload library: carries the stream sockets of an unmodified program by reference, where the other end has it as well.
+//! Preload library that carries the stream sockets of an unmodified program by reference, if the other end of the connection has this
+//! library as well.
 //!
-//! It exports the C library's calls on sockets, and hands each to `unrack-socket`. A descriptor that is no such socket goes
-//! straight to the kernel. `unrack sockets` loads it through `LD_PRELOAD`; so can anybody.
+//! The library exports the C library's calls on sockets, and passes each to `unrack-socket`. Calls on any other descriptor go straight to
+//! the kernel. `unrack sockets` loads the library through `LD_PRELOAD`; other launchers can do the same.
 //!
 //! | module | calls |
 //! |---|---|
-//! | [`bytes`] | `read`, `write`, `send`, `recv` and their kin |
-//! | [`lists`] | `execl` and its kin |
-//! | [`next`] | the C library's own |
+//! | [`bytes`] | `read`, `write`, `send`, `recv` and related calls |
+//! | [`lists`] | `execl` and related calls |
+//! | [`next`] | the C library's functions that the wrappers call |
 //! | [`ready`] | `poll`, `select`, `epoll` |
 //! | [`descriptors`] | `connect`, `accept`, `close`, `dup`, `shutdown`, options |
 //! | [`files`] | `sendfile`, `splice` |
-//! | [`printing`] | `dprintf` and its kin |
-//! | [`processes`] | `fork`, `exec` and their kin |
-//! | [`programs`] | whether a program will have this library |
+//! | [`printing`] | `dprintf` and related calls |
+//! | [`processes`] | `fork`, `exec` and related calls |
+//! | [`programs`] | none: finds out whether a program will have this library |
 //! | [`vectors`] | `preadv2`, `pwritev2` |
-//! | [`references`] | this library's own: bytes where they lie |
+//! | [`references`] | this library's additional calls, which read and write bytes in place |
 //! | [`sandbox`] | `prctl`, `syscall`: filters of system calls |
 
 pub mod bytes;

@@ -1,16 +1,16 @@
-//! Calls that begin a program and take its arguments one by one (`execl` and its kin), which the C library does not do by its
-//! own `execve`.
+//! Wrappers of the calls that start a program and take its arguments one by one (`execl` and related calls). They need wrappers because the
+//! C library does not implement them through the `execve` that this library wraps.
 //!
-//! There may be any number of arguments, so each call here puts those in registers before those on the stack, and has a function
-//! make a list of them.
+//! The number of arguments is not known in advance. Therefore each wrapper stores the arguments that are in registers next to those on the
+//! stack, and calls a function that makes a list of them.
 
 use crate::processes::{environ, execve, execvp};
 use libc::{c_char, c_int};
 
-/// Arguments that are passed in registers.
+/// Number of arguments that are passed in registers.
 const REGISTERS: usize = if cfg!(target_arch = "x86_64") { 6 } else { 8 };
 
-/// Arguments of a call: those in registers, and those behind them.
+/// Arguments of a call: those that were in registers, and the rest on the stack.
 #[derive(Clone, Copy)]
 struct Arguments {
     registers: *const *const c_char,
@@ -19,20 +19,20 @@ struct Arguments {
 
 impl Arguments {
     /// # Safety
-    /// The call has so many arguments.
+    /// The call has more than `i` arguments.
     unsafe fn get(self, i: usize) -> *const c_char {
         // SAFETY: the caller's promise.
         unsafe { if i < REGISTERS { *self.registers.add(i) } else { *self.rest.add(i - REGISTERS) } }
     }
 
-    /// Returns the program's arguments, which follow its path and end in null.
+    /// Returns the arguments for the program, which follow its path in the call. The list ends with a null pointer.
     ///
     /// # Safety
-    /// There is a null.
+    /// The arguments end with a null pointer.
     unsafe fn list(self) -> Vec<*const c_char> {
         let mut list = Vec::new();
         loop {
-            // SAFETY: none before was null.
+            // SAFETY: none of the previous arguments was null.
             let next = unsafe { self.get(list.len() + 1) };
             list.push(next);
             if next.is_null() {
@@ -44,7 +44,7 @@ impl Arguments {
 
 unsafe extern "C" fn by_path(registers: *const *const c_char, rest: *const *const c_char) -> c_int {
     let all = Arguments { registers, rest };
-    // SAFETY: the caller's own arguments, and this process's own environment.
+    // SAFETY: the caller's own arguments, and the environment of this process.
     unsafe { execve(all.get(0), all.list().as_ptr(), environ) }
 }
 

@@ -1,8 +1,8 @@
-//! The C library's own calls, which this library's wrappers are in place of.
+//! The C library's own functions, which this library's wrappers replace.
 //!
-//! What does not concern a carried socket is handed on to them, not to the kernel: they are where a thread can be cancelled
-//! (`pthread_cancel(3)`), so wrappers let a forced unwinding pass. They are looked up when this library is initialised. A call
-//! that comes before goes to the kernel, since looking up may allocate, and an allocator may be what calls.
+//! A call that does not concern a carried socket is passed to them rather than to the kernel, because a thread can be cancelled in them
+//! (`pthread_cancel(3)`). For the same reason the wrappers let a forced unwinding pass through. The functions are looked up when this
+//! library is initialised. An earlier call goes to the kernel, because the lookup may allocate, and the caller may itself be an allocator.
 
 use libc::{
     c_int, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, pollfd, sigset_t, sockaddr,
@@ -11,7 +11,7 @@ use libc::{
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A function of the next library.
+/// A function of the next library that has it.
 pub(crate) struct Next {
     name: &'static CStr,
     found: AtomicPtr<c_void>,
@@ -22,7 +22,7 @@ impl Next {
         Next { name, found: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
-    /// Looks the function up, unless it was found before. Returns its address; null if no library has it.
+    /// Looks the function up, unless it is already known. Returns its address; null if no library has it.
     pub(crate) fn get(&self) -> *mut c_void {
         let found = self.known();
         if !found.is_null() {
@@ -34,13 +34,13 @@ impl Next {
         found
     }
 
-    /// Returns the function's address if it was looked up.
+    /// Returns the function's address; null if it has not been looked up.
     fn known(&self) -> *mut c_void {
         self.found.load(Ordering::Acquire)
     }
 }
 
-/// Defines calls that go to the next library's function of the same name, or to the kernel's system call before that was
+/// Defines functions that call the next library's function of the same name, or make the system call as long as that function has not been
 /// looked up.
 macro_rules! calls {
     ($($name:ident($($argument:ident: $kind:ty),*) -> $result:ty, or $number:expr;)*) => {
@@ -79,7 +79,7 @@ macro_rules! calls {
     };
 }
 
-/// Numbers of system calls that newer machines do not have; there the C library makes others of them.
+/// Numbers of system calls that newer architectures lack. There the C library uses other system calls instead.
 #[cfg(target_arch = "x86_64")]
 mod old {
     pub(super) use libc::{SYS_dup2, SYS_epoll_wait, SYS_poll, SYS_select};
@@ -93,7 +93,7 @@ mod old {
     pub(super) const SYS_select: libc::c_long = NONE;
     use super::NONE;
 }
-/// Number of no system call.
+/// A number that no system call has.
 const NONE: libc::c_long = -1;
 
 calls! {

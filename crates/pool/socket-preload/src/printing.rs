@@ -1,13 +1,14 @@
-//! The C library's calls that print to a descriptor, without calling its own `write` by name: the socket is left to the kernel.
+//! Wrappers of the calls that print to a descriptor. They leave the socket to the kernel, because the C library prints without calling
+//! `write` through this library's wrapper.
 //!
-//! Their arguments may be of any number and kind, so each call here keeps all registers in which there may be some, leaves the socket,
-//! and goes on in the C library's function of its name.
+//! The number and types of the arguments are not known. Therefore each wrapper saves all registers that may hold arguments, leaves the
+//! socket to the kernel, restores the registers, and jumps to the C library's function of its name.
 
 use crate::next::Next;
 use libc::{c_int, c_void};
 use unrack_socket::{close as ends, kernel};
 
-/// Leaves a socket to the kernel, and returns the address at which the call goes on.
+/// Leaves a socket to the kernel, and returns the address at which the call continues.
 extern "C" fn leave_for(fd: c_int, next: &Next) -> *mut c_void {
     let before = kernel::errno();
     ends::leave(fd);
@@ -16,7 +17,7 @@ extern "C" fn leave_for(fd: c_int, next: &Next) -> *mut c_void {
     if next.is_null() { refuse as *mut c_void } else { next }
 }
 
-/// Fails as a function that no library has.
+/// Fails with `ENOSYS`, in place of a function that no library has.
 extern "C" fn refuse() -> c_int {
     kernel::fail(libc::ENOSYS) as c_int
 }

@@ -1,7 +1,7 @@
-//! Calls that make processes, and programs of them.
+//! Wrappers of the calls that start processes and programs, and that end a process.
 //!
-//! A program that begins with this library goes on with the connections that it inherits: the broker knows them. For one that
-//! begins without, they are taken back to the kernel before.
+//! A program that has this library continues with the connections that it inherits, because the broker knows them. Before a program without
+//! this library starts, its connections are returned to the kernel.
 
 use crate::next::{self, Next};
 use crate::programs;
@@ -11,14 +11,14 @@ use unrack_socket::{close as ends, handover, kernel, make};
 
 static FORK: Next = Next::new(c"fork");
 
-/// Wraps `fork(2)`: both processes keep their connections.
+/// Wraps `fork(2)`. Afterwards, parent and child both have the connections.
 #[unsafe(no_mangle)]
 pub extern "C" fn fork() -> pid_t {
     type Function = unsafe extern "C" fn() -> pid_t;
     ends::before_fork();
     let next = FORK.get();
     let made = if next.is_null() {
-        // SAFETY: a call without arguments.
+        // SAFETY: the call has no arguments.
         unsafe { libc::syscall(libc::SYS_fork) as pid_t }
     } else {
         // SAFETY: the C library's function of that name.
@@ -32,24 +32,24 @@ pub extern "C" fn fork() -> pid_t {
     made
 }
 
-/// Wraps `vfork(2)`: as `fork`, since the child would otherwise change what this library knows of the parent's descriptors.
+/// Wraps `vfork(2)` as `fork`, because the child would otherwise change this library's state about the descriptors of the parent.
 #[unsafe(no_mangle)]
 pub extern "C" fn vfork() -> pid_t {
     fork()
 }
 
-/// Begins in a new program.
+/// Initializes the library in a new program.
 extern "C" fn begin() {
     next::look_up();
     make::inherited();
 }
 
-// SAFETY: the loader calls each function that is listed here, once the libraries that this one needs are there.
+// SAFETY: the loader calls each function that is listed here, after it has initialized the libraries that this one needs.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEGIN: extern "C" fn() = begin;
 
-/// Ends with the process: functions of the program have run, and may yet, so connections stay as they are.
+/// Announces the exit of the process. The connections remain usable, because functions of the program may still run.
 extern "C" fn end() {
     ends::exiting();
 }
@@ -64,31 +64,31 @@ static END: extern "C" fn() = end;
 pub extern "C" fn _exit(status: c_int) -> ! {
     ends::exiting();
     loop {
-        // SAFETY: a plain number.
+        // SAFETY: only a plain number is passed.
         unsafe { libc::syscall(libc::SYS_exit_group, status) };
     }
 }
 
-/// Wraps `_Exit(3)`, which is `_exit`.
+/// Wraps `_Exit(3)`, which is the same as `_exit`.
 #[unsafe(no_mangle)]
 pub extern "C" fn _Exit(status: c_int) -> ! {
     _exit(status)
 }
 
-/// How a program begins.
+/// How a program starts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Start {
     /// In this process.
     Exec,
-    /// In a child.
+    /// In a child process.
     Spawn,
 }
 
-/// Prepares connections for a program that is about to begin. Returns false, with `errno` set, if one cannot be handed over: the
-/// program must not begin then, since it would miss bytes.
+/// Prepares connections for a program that is about to start. Returns false, with `errno` set, if one of them cannot be handed over. In
+/// that case the program must not start, because it would miss bytes.
 ///
 /// # Safety
-/// `path` is null or a string; `environment` is null or a list of strings that ends in null, as `execve(2)` takes it.
+/// `path` is null or a string; `environment` is null or a list of strings that ends with a null pointer, as for `execve(2)`.
 unsafe fn prepare(path: *const c_char, environment: *const *const c_char, start: Start) -> bool {
     // SAFETY: the caller's promise.
     let has_library = || unsafe { programs::has_library(path, environment) };
@@ -99,7 +99,7 @@ unsafe fn prepare(path: *const c_char, environment: *const *const c_char, start:
     is_ready
 }
 
-/// As [`prepare`], for a program that the C library looks for in `PATH`.
+/// As [`prepare`], for a program that the C library searches for in `PATH`.
 ///
 /// # Safety
 /// As [`prepare`].
@@ -117,12 +117,12 @@ unsafe fn prepare_found(file: *const c_char, environment: *const *const c_char, 
     is_ready
 }
 
-/// Descriptors that a spawned program may be given although they are marked to be closed, a bit each.
+/// Bitmap of the descriptors that a spawned program may receive although they are marked close-on-exec.
 static GIVEN: [AtomicU64; GIVEN_MOST / 64] = [const { AtomicU64::new(0) }; GIVEN_MOST / 64];
 const GIVEN_MOST: usize = 1 << 16;
 
 fn is_passed(fd: c_int, start: Start) -> bool {
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFD, 0) };
     let is_kept = flags >= 0 && flags & libc::c_long::from(libc::FD_CLOEXEC) == 0;
     let word = GIVEN.get(fd as usize / 64).map_or(0, |word| word.load(Ordering::Relaxed));
@@ -131,7 +131,7 @@ fn is_passed(fd: c_int, start: Start) -> bool {
 
 static ADDDUP2: Next = Next::new(c"posix_spawn_file_actions_adddup2");
 
-/// Wraps `posix_spawn_file_actions_adddup2(3)`: a program that is spawned may be given the descriptor.
+/// Wraps `posix_spawn_file_actions_adddup2(3)`. It notes that a spawned program may receive the descriptor.
 ///
 /// # Safety
 /// As `posix_spawn_file_actions_adddup2(3)`.
@@ -203,7 +203,7 @@ pub unsafe extern "C" fn execvpe(
 /// As `execv(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int {
-    // SAFETY: the caller's path, and this process's own environment.
+    // SAFETY: the caller's path, and the environment of this process.
     if unsafe { !prepare(path, environ, Start::Exec) } {
         return -1;
     }
@@ -217,7 +217,7 @@ pub unsafe extern "C" fn execv(path: *const c_char, arguments: *const *const c_c
 /// As `execvp(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execvp(file: *const c_char, arguments: *const *const c_char) -> c_int {
-    // SAFETY: the caller's name, and this process's own environment.
+    // SAFETY: the caller's name, and the environment of this process.
     if unsafe { !prepare_found(file, environ, Start::Exec) } {
         return -1;
     }
@@ -288,14 +288,14 @@ pub unsafe extern "C" fn posix_spawnp(
 static SYSTEM: Next = Next::new(c"system");
 static POPEN: Next = Next::new(c"popen");
 
-/// Wraps `system(3)`, which begins a shell without calling any function of these by name.
+/// Wraps `system(3)`, because the C library starts the shell without calling this library's wrappers.
 ///
 /// # Safety
 /// As `system(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn system(command: *const c_char) -> c_int {
     type Function = unsafe extern "C" fn(*const c_char) -> c_int;
-    // SAFETY: a string, and this process's own environment.
+    // SAFETY: a string, and the environment of this process.
     if !command.is_null() && unsafe { !prepare(SHELL.as_ptr(), environ, Start::Exec) } {
         return -1;
     }
@@ -303,14 +303,14 @@ pub unsafe extern "C" fn system(command: *const c_char) -> c_int {
     unsafe { std::mem::transmute::<*mut c_void, Function>(SYSTEM.get())(command) }
 }
 
-/// Wraps `popen(3)`, which begins a shell without calling any function of these by name.
+/// Wraps `popen(3)`, because the C library starts the shell without calling this library's wrappers.
 ///
 /// # Safety
 /// As `popen(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn popen(command: *const c_char, mode: *const c_char) -> *mut libc::FILE {
     type Function = unsafe extern "C" fn(*const c_char, *const c_char) -> *mut libc::FILE;
-    // SAFETY: a string, and this process's own environment.
+    // SAFETY: a string, and the environment of this process.
     if unsafe { !prepare(SHELL.as_ptr(), environ, Start::Exec) } {
         return std::ptr::null_mut();
     }
@@ -318,7 +318,7 @@ pub unsafe extern "C" fn popen(command: *const c_char, mode: *const c_char) -> *
     unsafe { std::mem::transmute::<*mut c_void, Function>(POPEN.get())(command, mode) }
 }
 
-/// Program that `system(3)` and `popen(3)` begin.
+/// Program that `system(3)` and `popen(3)` start.
 const SHELL: &std::ffi::CStr = c"/bin/sh";
 
 static FEXECVE: Next = Next::new(c"fexecve");
@@ -335,7 +335,7 @@ pub unsafe extern "C" fn fexecve(
     environment: *const *const c_char,
 ) -> c_int {
     type Function = unsafe extern "C" fn(c_int, *const *const c_char, *const *const c_char) -> c_int;
-    // SAFETY: no path, which is a program that is not known.
+    // SAFETY: the path is null, which means an unknown program.
     if unsafe { !prepare(std::ptr::null(), environment, Start::Exec) } {
         return -1;
     }
@@ -362,7 +362,7 @@ pub unsafe extern "C" fn execveat(
         *const *const c_char,
         c_int,
     ) -> c_int;
-    // SAFETY: no path, which is a program that is not known.
+    // SAFETY: the path is null, which means an unknown program.
     if unsafe { !prepare(std::ptr::null(), environment, Start::Exec) } {
         return -1;
     }
@@ -373,7 +373,7 @@ pub unsafe extern "C" fn execveat(
     }
 }
 
-/// Prepares for a program that begins by a bare system call. Returns false, with `errno` set, if it must not.
+/// Prepares connections for a program that a bare system call starts. Returns false, with `errno` set, if it must not start.
 ///
 /// # Safety
 /// As [`prepare`].

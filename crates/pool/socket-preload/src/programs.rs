@@ -1,33 +1,33 @@
-//! Whether a program that is about to begin will have this library.
+//! Finds out whether a program that is about to start will have this library.
 //!
-//! Only such a program can receive from the rings that it inherits. An answer that is wrongly no costs a relay at most; one
-//! that is wrongly yes loses bytes. So whatever cannot be read, or is not known, will not have it. This may run in the child of a
-//! `vfork`, so it reads ELF headers by itself, in place of a library that could allocate or end the process.
+//! Only a program with this library can receive from the rings that it inherits. A wrong "no" costs at most a relay, whereas a wrong "yes"
+//! loses bytes. Therefore a program that is unknown or cannot be read counts as one without the library. This code may run in the child of
+//! a `vfork`. Therefore it parses ELF headers itself instead of using a library, which could allocate memory or end the process.
 
 use libc::{c_char, c_int};
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use unrack_socket::kernel;
 
-/// Part of the library's path, by which an environment is known to preload it.
+/// Part of the library's path. An environment whose `LD_PRELOAD` contains it preloads the library.
 const NAME: &[u8] = b"libunrack_sockets";
-/// Bytes at a program's beginning that are looked at.
+/// Number of bytes at the beginning of a program's file that are read.
 const HEAD: usize = 4096;
-/// Most scripts whose interpreter is a script (`BINPRM_MAX_RECURSION` of the kernel is 4).
+/// Most scripts in a chain in which each is the interpreter of the next (the kernel's `BINPRM_MAX_RECURSION` is 4).
 const DEPTH: u32 = 4;
-/// Number of a program header that names the loader (`PT_INTERP`).
+/// Type of the program header that names the loader (`PT_INTERP`).
 const INTERPRETER: u32 = 3;
 
-/// Returns true if a program has the library: its environment preloads it, and its loader heeds that.
+/// Returns whether a program will have the library: its environment preloads the library, and its loader respects that.
 ///
 /// # Safety
-/// `path` is null or a string; `environment` is null or a list of strings that ends in null.
+/// `path` is null or a string; `environment` is null or a list of strings that ends with a null pointer.
 pub(crate) unsafe fn has_library(path: *const c_char, environment: *const *const c_char) -> bool {
     // SAFETY: the caller's promise.
     !path.is_null() && unsafe { preloads(environment) && heeds(CStr::from_ptr(path), DEPTH) }
 }
 
-/// Returns true if an environment preloads this library.
+/// Returns whether an environment preloads this library.
 ///
 /// # Safety
 /// As [`has_library`].
@@ -46,7 +46,7 @@ unsafe fn preloads(environment: *const *const c_char) -> bool {
     false
 }
 
-/// Returns true if a program is loaded by this C library's loader, with the rights of its caller.
+/// Returns whether a program is loaded by this C library's loader and runs with its caller's rights only.
 fn heeds(path: &CStr, depth: u32) -> bool {
     let mut head = [0; HEAD];
     let Some(bytes) = kernel::read_file(path, &mut head) else { return false };
@@ -64,11 +64,11 @@ fn interpreter(line: &[u8]) -> Option<CString> {
     CString::new(name).ok()
 }
 
-/// Returns true if a program has rights that its caller has not: the loader then preloads nothing.
+/// Returns whether a program gains rights that its caller lacks, in which case the loader does not preload this library.
 fn gains_rights(path: &CStr) -> bool {
-    // SAFETY: all zeros are a `stat`.
+    // SAFETY: all zeros are a valid `stat`.
     let mut stat = unsafe { std::mem::zeroed::<libc::stat>() };
-    // SAFETY: a path that ends in zero, and a structure of our own.
+    // SAFETY: a path that ends in zero, and a local structure.
     let known = unsafe { libc::stat(path.as_ptr(), &raw mut stat) };
     let is_set = stat.st_mode & (libc::S_ISUID | libc::S_ISGID) != 0;
     let name = c"security.capability".as_ptr();
@@ -78,10 +78,10 @@ fn gains_rights(path: &CStr) -> bool {
     known != 0 || is_set || capabilities > 0
 }
 
-/// Returns true if the head of a file is that of a program for this machine, which names this C library's loader.
+/// Returns whether the head of a file belongs to a program for this architecture that names this C library's loader.
 fn is_dynamic(head: &[u8]) -> bool {
     let machine = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
-    // Of 64 bits, little-endian.
+    // An ELF file of 64 bits, little-endian.
     if !head.starts_with(b"\x7fELF\x02\x01") || half(head, 18) != Some(machine) {
         return false;
     }
@@ -110,7 +110,7 @@ fn wide(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
 }
 
-/// Returns the path of a program that is looked for in `PATH`, as `execvp(3)` finds it; nothing if it finds none.
+/// Returns the path of the program that `execvp(3)` finds in `PATH`; `None` if it finds none.
 ///
 /// # Safety
 /// `file` is null or a string.

@@ -1,4 +1,4 @@
-//! Calls that wait for readiness.
+//! Wrappers of the calls that wait for readiness.
 
 use crate::next;
 use libc::{c_int, c_ulong, c_void, epoll_event, fd_set, pollfd, sigset_t, timespec, timeval};
@@ -10,7 +10,7 @@ fn milliseconds(most: c_int) -> Option<Duration> {
     u64::try_from(most).ok().map(Duration::from_millis)
 }
 
-/// Reads a time; an invalid one is left to the kernel, which refuses it.
+/// Converts a timeout; `None` if it is null. Fails if the time is invalid.
 ///
 /// # Safety
 /// `time` is null or a time.
@@ -62,7 +62,7 @@ pub unsafe extern "C-unwind" fn ppoll(
     }
 }
 
-/// Wraps `__poll_chk`, which `poll` is with `_FORTIFY_SOURCE`.
+/// Wraps `__poll_chk`, which replaces `poll` under `_FORTIFY_SOURCE`.
 ///
 /// # Safety
 /// As `poll(2)`.
@@ -77,7 +77,7 @@ pub unsafe extern "C-unwind" fn __poll_chk(
     unsafe { poll(fds, count, most) }
 }
 
-/// Wraps `__ppoll_chk`, which `ppoll` is with `_FORTIFY_SOURCE`.
+/// Wraps `__ppoll_chk`, which replaces `ppoll` under `_FORTIFY_SOURCE`.
 ///
 /// # Safety
 /// As `ppoll(2)`.
@@ -93,7 +93,7 @@ pub unsafe extern "C-unwind" fn __ppoll_chk(
     unsafe { ppoll(fds, count, most, mask) }
 }
 
-/// Returns true if one of the descriptors is a carried socket, or a set with one.
+/// Returns whether one of the descriptors is a carried socket, or a set that contains one.
 ///
 /// # Safety
 /// As `poll(2)`.
@@ -107,7 +107,7 @@ unsafe fn concerns(fds: *const pollfd, count: c_ulong) -> bool {
 }
 
 /// # Safety
-/// As `poll(2)`; the descriptors are there.
+/// As `poll(2)`; the descriptors can be accessed.
 unsafe fn poll_for(fds: *mut pollfd, count: c_ulong, most: Option<Duration>, mask: *const c_void) -> c_int {
     // SAFETY: the caller's descriptors.
     let fds = unsafe { std::slice::from_raw_parts_mut(fds, count as usize) };
@@ -143,7 +143,7 @@ pub unsafe extern "C-unwind" fn select(
     let found = unsafe { sockets::select(count, sets, time, std::ptr::null()) as c_int };
     if let Some(time) = time {
         let left = time.saturating_sub(begin.elapsed());
-        // Linux says how much time is left (select(2), "Notes").
+        // Linux returns the time that is left (select(2), "Notes").
         let left = timeval { tv_sec: left.as_secs() as _, tv_usec: left.subsec_micros() as _ };
         // SAFETY: the caller's time.
         unsafe { most.write(left) };
@@ -177,11 +177,11 @@ pub unsafe extern "C-unwind" fn pselect(
     }
 }
 
-/// Returns true if one of the sets names a socket that may be carried.
+/// Returns whether one of the sets contains a socket that may be carried.
 fn any_of(count: c_int, sets: [*mut fd_set; 3]) -> bool {
     let bytes = (count.max(0) as usize).div_ceil(8);
     if sets.iter().any(|set| !set.is_null() && !memory::allows(Touch::Write, set.cast(), bytes)) {
-        // The kernel says so.
+        // The kernel reports this error.
         return false;
     }
     (0..count.max(0)).any(|fd| {
@@ -271,7 +271,7 @@ pub unsafe extern "C-unwind" fn epoll_pwait2(
         let begin = Instant::now();
         // SAFETY: the caller's own arguments.
         let got = unsafe { next::epoll_pwait2(set, events, room, most, mask) };
-        // SAFETY: the caller's time, which the kernel took if there are events.
+        // SAFETY: the caller's time. The kernel has read it if there are events.
         let most = unsafe { from_timespec(most) }.unwrap_or(None);
         // SAFETY: the caller's own arguments.
         return unsafe { epoll::finish(set, events, (room, got), (begin, most), mask.cast()) as c_int };

@@ -1,14 +1,14 @@
-//! Calls by which a process gives up system calls (`seccomp(2)`): its sockets are handed to the kernel before.
+//! Wrappers of the calls by which a process gives up system calls (`seccomp(2)`). The sockets are handed to the kernel first.
 //!
-//! A filter may leave a process `read`, `write` and `exit`, and this library needs more. Programs set filters by `prctl`, or by
-//! `syscall`, since the C library has no function for `seccomp(2)`. The same function is how programs begin others past the C
-//! library's own calls.
+//! A filter may leave a process with `read`, `write` and `exit` only, whereas this library needs more. Programs install filters by `prctl`,
+//! or by `syscall` because the C library has no function for `seccomp(2)`. `syscall` is also the way in which programs start others without
+//! the C library's own functions.
 
 use crate::processes::prepare_bare;
 use libc::{SYS_execve, SYS_prctl, SYS_seccomp, c_char, c_int, c_long, c_ulong};
 use unrack_socket::{handover, kernel};
 
-/// First operations of `seccomp(2)`: to set the strict mode, and to set a filter.
+/// Operations of `seccomp(2)` that restrict the process: set strict mode, and set a filter.
 const SETS: [usize; 2] = [0, 1];
 
 /// Wraps `prctl(2)`.
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn syscall(
     unsafe { bare(number, first, [second, third, fourth, fifth, sixth]) }
 }
 
-/// Makes a system call. Its result is as the C library's.
+/// Makes a system call. It returns results and errors as the C library does.
 ///
 /// # Safety
 /// As `syscall(2)`.
@@ -76,7 +76,7 @@ unsafe fn bare(number: c_long, first: usize, rest: [usize; 5]) -> c_long {
 #[inline(always)]
 unsafe fn enter(number: c_long, first: usize, rest: [usize; 5]) -> c_long {
     let result;
-    // SAFETY: the caller's promise; the kernel changes these registers only.
+    // SAFETY: the caller's promise; the kernel changes only the registers that are declared here.
     unsafe {
         std::arch::asm!(
             "syscall",
@@ -96,7 +96,7 @@ unsafe fn enter(number: c_long, first: usize, rest: [usize; 5]) -> c_long {
 #[inline(always)]
 unsafe fn enter(number: c_long, first: usize, rest: [usize; 5]) -> c_long {
     let result;
-    // SAFETY: the caller's promise; the kernel changes this register only.
+    // SAFETY: the caller's promise; the kernel changes only the register that is declared here.
     unsafe {
         std::arch::asm!(
             "svc 0",

@@ -1,14 +1,14 @@
-//! `preadv2(2)` and `pwritev2(2)`, which are `readv` and `writev` where the offset is -1.
+//! Wrappers of `preadv2(2)` and `pwritev2(2)`, which behave like `readv` and `writev` if the offset is -1.
 
 use crate::{bytes, next};
 use libc::{MSG_DONTWAIT, RWF_NOWAIT, c_int, iovec, msghdr, off64_t, ssize_t};
 use unrack_socket::memory::Touch;
 use unrack_socket::{Pieces, has, kernel, recv, send};
 
-/// Returns the buffers and the flags of a call that receives or sends; nothing if the kernel is to answer.
+/// Returns the buffers and the flags of a call that this library handles; `None` if the kernel is to handle it.
 ///
 /// # Safety
-/// The list is the caller's of `preadv2(2)`.
+/// The list of buffers is valid as for `preadv2(2)`.
 unsafe fn as_message<'a>(
     fd: c_int,
     list: *const iovec,
@@ -25,15 +25,15 @@ unsafe fn as_message<'a>(
     (flags & !RWF_NOWAIT == 0 && !is_empty).then_some((buffers, if flags != 0 { MSG_DONTWAIT } else { 0 }))
 }
 
-/// Makes a message around the caller's buffers.
+/// Makes a message that refers to the caller's buffers.
 fn message_of(buffers: &[iovec]) -> msghdr {
-    // SAFETY: all zeros are an empty message.
+    // SAFETY: all zeros are a valid, empty message.
     let mut message = unsafe { std::mem::zeroed::<msghdr>() };
     (message.msg_iov, message.msg_iovlen) = (buffers.as_ptr().cast_mut(), buffers.len() as _);
     message
 }
 
-/// Defines the wrapper of a call that has two names in the C library, as a function under each.
+/// Defines the wrapper of a call under each of its two names in the C library.
 macro_rules! wrapped {
     ($page:literal: $name:ident, $name64:ident => $by_reference:expr) => {
         #[doc = concat!("Wraps `", $page, "`.")]
@@ -87,7 +87,7 @@ fn receive(fd: c_int, buffers: &[iovec], wait: c_int) -> ssize_t {
 fn send(fd: c_int, buffers: &[iovec], wait: c_int) -> ssize_t {
     send::send(fd, Pieces::unchecked(buffers, Touch::Read), wait, || {
         let message = message_of(buffers);
-        // SAFETY: a message of our own around the caller's buffers.
+        // SAFETY: a local message that refers to the caller's buffers.
         unsafe { kernel::sendmsg(fd, &raw const message, wait) }
     })
 }

@@ -1,8 +1,8 @@
-//! Requests to the broker, once a connection has shown that it lasts.
+//! Requests to the broker for an area, once a connection has lasted for some calls.
 //!
-//! A connection begins in the kernel. After some calls its ends ask the broker, each for itself: the second one has the area at
-//! once, the first when it asks again. So short connections cost nothing, and nothing is sent to a peer that does not have this
-//! library.
+//! A connection begins in the kernel. After some calls, each of its ends asks the broker: the end that asks second receives the area at
+//! once, and the first end when it asks again. Therefore short connections cost nothing, and a peer without this library never receives
+//! anything from it.
 
 use crate::area::{Map, Unmappable};
 use crate::request::{self, Descriptor};
@@ -13,22 +13,22 @@ use libc::c_int;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Environment variable with the number of calls after which a connection asks.
+/// Environment variable with the number of calls after which a connection asks the broker.
 pub const AFTER_VARIABLE: &str = "UNRACK_SOCKETS_AFTER";
 /// Calls after which a connection asks the broker.
 const AFTER: u32 = 16;
-/// Number of calls from which on a connection asks no more.
+/// Number of calls after which a connection stops asking.
 const LAST: u32 = 1 << 16;
 
-/// True once this process gave up calls that this library needs.
+/// True once this process has given up system calls that this library needs.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
-/// Leaves all connections that have not asked to the kernel.
+/// Leaves all connections that have not asked yet to the kernel.
 pub(crate) fn stop() {
     STOPPED.store(true, Ordering::Relaxed);
 }
 
-/// Returns the number of calls after which a new connection asks; `u32::MAX` if there is no broker.
+/// Returns the number of calls after which a new connection asks the broker; `u32::MAX` if there is no broker.
 pub(crate) fn first() -> u32 {
     if STOPPED.load(Ordering::Relaxed) {
         return u32::MAX;
@@ -40,7 +40,7 @@ pub(crate) fn first() -> u32 {
     })
 }
 
-/// Counts a call, and asks the broker when it is time.
+/// Counts a call on a socket, and asks the broker when it is time.
 #[inline]
 pub(crate) fn count(socket: &Socket) {
     let description = socket.description();
@@ -55,11 +55,11 @@ pub(crate) fn count(socket: &Socket) {
 #[cold]
 fn ask(socket: &Socket, calls: u32) {
     let fd = socket.fd;
-    // Each further request after twice as many calls: a peer may never ask.
+    // The number of calls doubles before each further request, because a peer may never ask.
     let next = if calls >= LAST { u32::MAX } else { calls.saturating_mul(2).max(calls + 1) };
     socket.description().ask_at.store(next, Ordering::Relaxed);
     let before = kernel::errno();
-    // The kernel sends `SIGIO` for bytes that it carries.
+    // The kernel sends `SIGIO` only for bytes that it carries itself.
     let stays = uring::is_used() || kernel::has_flag(fd, libc::O_ASYNC);
     let request = if stays { None } else { describe(fd) };
     match request.and_then(|request| send_request(fd, request)) {
@@ -69,15 +69,15 @@ fn ask(socket: &Socket, calls: u32) {
             epoll::joined(fd);
         }
         Some((Reply::NotYet, _)) => {}
-        // It is asked again: the broker may only be stopped for a while.
+        // Ask again later, because the broker may only be stopped for a while.
         None if silence::lasts() => {}
         _ => stay(socket),
     }
     kernel::fail(before);
 }
 
-/// Asks the broker for an area that was handed out before, and receives what is in it. Afterwards the kernel carries: other
-/// processes may have the socket as well, and share no locks with this one.
+/// Asks the broker for an area that was handed out before, in order to receive the bytes in it. Afterwards the kernel carries the
+/// connection, because other processes may have the socket as well and share no locks with this process.
 pub(crate) fn again(fd: c_int) {
     let Some(request) = describe_known(fd) else { return };
     if let Some((Reply::Area(end), Some(map))) = send_request(fd, request) {
@@ -93,7 +93,7 @@ pub(crate) fn again(fd: c_int) {
     }
 }
 
-/// Returns true if the broker would hand the area of a connection out again.
+/// Returns whether the broker would hand out the area of a connection again.
 pub(crate) fn is_known(fd: c_int) -> bool {
     let asked = describe_known(fd).and_then(|asked| send_request(fd, asked));
     let Some((Reply::Area(_), Some(map))) = asked else { return false };
@@ -101,7 +101,7 @@ pub(crate) fn is_known(fd: c_int) -> bool {
     true
 }
 
-/// Leaves a socket to the kernel, for good.
+/// Leaves a socket to the kernel for good.
 fn stay(socket: &Socket) {
     socket.description().ask_at.store(u32::MAX, Ordering::Relaxed);
     table::remove(socket.fd);
@@ -119,7 +119,7 @@ fn send_request(fd: c_int, asked: Connection) -> Option<(Reply, Option<Map>)> {
     }
 }
 
-/// Describes a socket to the broker, if it can be carried at all.
+/// Describes a socket to the broker; `None` if it is of a kind that is never carried.
 fn describe(fd: c_int) -> Option<Connection> {
     if kernel::option(fd, libc::SOL_SOCKET, libc::SO_TYPE)? != libc::SOCK_STREAM {
         return None;
@@ -134,7 +134,8 @@ fn describe(fd: c_int) -> Option<Connection> {
     }
 }
 
-/// Describes a socket whose connection the broker may know. It may be over, so that the peer has no name.
+/// Describes a socket whose connection the broker may know. The connection may already have ended, in which case the peer has no address,
+/// so the peer is left out.
 fn describe_known(fd: c_int) -> Option<Connection> {
     let own = match kernel::option(fd, libc::SOL_SOCKET, libc::SO_DOMAIN)? {
         libc::AF_INET | libc::AF_INET6 => 0,
@@ -145,16 +146,16 @@ fn describe_known(fd: c_int) -> Option<Connection> {
 }
 
 fn inode(fd: c_int) -> Option<u64> {
-    // SAFETY: all zeros are a `stat`.
+    // SAFETY: all zeros are a valid `stat`.
     let mut stat = unsafe { std::mem::zeroed::<libc::stat>() };
     // SAFETY: the C library writes its structure.
     (unsafe { libc::fstat(fd, &raw mut stat) } == 0).then_some(stat.st_ino)
 }
 
-/// Returns the numbers of a Unix socket's inode and of its peer's (`sock_diag(7)`).
+/// Returns the inode numbers of a Unix socket and of its peer (`sock_diag(7)`).
 fn inodes(fd: c_int) -> Option<(u64, u64)> {
     let own = inode(fd)?;
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let diagnoses = unsafe {
         libc::syscall(
             libc::SYS_socket,
@@ -166,14 +167,14 @@ fn inodes(fd: c_int) -> Option<(u64, u64)> {
     let diagnoses = (diagnoses >= 0).then(|| Descriptor(diagnoses as c_int))?;
     let ask: [u32; 10] =
         [40, 20 | 1 << 16, 1, 0, libc::AF_UNIX as u32, u32::MAX, own as u32, SHOW_PEER, u32::MAX, u32::MAX];
-    // SAFETY: words of our own.
+    // SAFETY: a local array.
     if unsafe { kernel::send(diagnoses.0, ask.as_ptr().cast(), size_of_val(&ask), 0) } != 40 {
         return None;
     }
     let mut answer = [0_u32; 64];
-    // SAFETY: words of our own.
+    // SAFETY: a local array.
     let got = unsafe { kernel::recv(diagnoses.0, answer.as_mut_ptr().cast(), size_of_val(&answer), 0) };
-    // Header of 16 bytes, message of 16, then attributes: length and kind, and the value.
+    // A header of 16 bytes, a message of 16 bytes, then attributes. Each attribute has its length, its kind and its value.
     let words = answer.get(..got.max(0) as usize / 4)?;
     let is_answer = words.get(1)? & 0xffff == 20;
     let mut at = 8;

@@ -1,30 +1,30 @@
-//! Look at whether the machine has a processor to spare for spinning.
+//! Checks whether the machine has idle processors, so that a thread may spin.
 //!
-//! A thread that spins is faster by itself, and takes the processor from others that need it, perhaps from the peer that it waits
-//! for. So no thread spins while more threads want to run than there are processors, which `/proc/loadavg` reports; threads that
-//! spin count among them. After a crowd was seen no thread of this process spins for a time, which doubles while crowds return
-//! as soon as spinning does.
+//! Spinning makes a single thread faster, but takes the processor from other threads, for example from the peer that the thread waits for.
+//! Therefore no thread spins while more threads are runnable than there are processors, according to `/proc/loadavg`. Spinning threads
+//! count as runnable. After a crowd was seen, no thread of this process spins for a time. This time doubles while crowds return as soon as
+//! spinning does.
 
 use crate::kernel;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time between two looks.
+/// Time between two readings of `/proc/loadavg`, in nanoseconds.
 const EVERY: u64 = Duration::from_micros(500).as_nanos() as u64;
-/// Threads too many, summed over looks, that make a crowd: a few looks see chance.
+/// Excess of runnable threads, summed over several readings, that counts as a crowd. A few readings could show chance.
 const CROWD: i32 = 8;
-/// Least and most time without spinning after a crowd was seen.
+/// Shortest and longest time without spinning after a crowd was seen, in nanoseconds.
 const LEAST_BAN: u64 = Duration::from_millis(10).as_nanos() as u64;
 const MOST_BAN: u64 = Duration::from_secs(1).as_nanos() as u64;
 
-/// Times are in nanoseconds since the first look of this process.
+/// All times are in nanoseconds since the first reading in this process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 static BANNED_UNTIL: AtomicU64 = AtomicU64::new(0);
 static BAN: AtomicU64 = AtomicU64::new(LEAST_BAN);
 static SCORE: AtomicI32 = AtomicI32::new(0);
 
-/// Returns true if threads of this process may spin now.
+/// Returns whether threads of this process may spin now.
 pub(crate) fn may_spin(now: Instant) -> bool {
     if processors() <= 1 {
         return false;
@@ -43,7 +43,7 @@ pub(crate) fn may_spin(now: Instant) -> bool {
     }
 }
 
-/// Adds a look to the score: so many threads too many. Returns false if that makes a crowd.
+/// Adds a reading with `excess` runnable threads too many to the score. Returns false if the score amounts to a crowd.
 fn judge(excess: i32, now: u64) -> bool {
     let score = (SCORE.load(Ordering::Relaxed) + if excess > 0 { excess } else { -1 }).max(0);
     SCORE.store(if score >= CROWD { 0 } else { score }, Ordering::Relaxed);
@@ -54,7 +54,7 @@ fn judge(excess: i32, now: u64) -> bool {
         return false;
     }
     if now > until + 2 * ban {
-        // It has been well without a crowd for longer than the last ban.
+        // No crowd was seen for longer than the last ban.
         BAN.store((ban / 2).max(LEAST_BAN), Ordering::Relaxed);
         BANNED_UNTIL.store(now, Ordering::Relaxed);
     }
@@ -78,14 +78,14 @@ fn processors() -> u32 {
     found
 }
 
-/// Returns the number of threads that run or want to, on the whole machine.
+/// Returns the number of runnable threads on the whole machine, including those that are running.
 fn runnable() -> Option<u32> {
     let mut text = [0_u8; 64];
     let length = kernel::read_file(c"/proc/loadavg", &mut text)?;
     parse(&text[..length])
 }
 
-/// Reads `/proc/loadavg`: `0.84 1.14 0.65 RUNNABLE/ALL LAST`.
+/// Parses `/proc/loadavg`: `0.84 1.14 0.65 RUNNABLE/ALL LAST`. Returns RUNNABLE.
 fn parse(text: &[u8]) -> Option<u32> {
     let fourth = text.split(|byte| *byte == b' ').nth(3)?;
     let runnable = fourth.split(|byte| *byte == b'/').next()?;

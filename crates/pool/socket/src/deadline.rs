@@ -1,14 +1,14 @@
-//! Deadline of a blocking call: the socket's time-out, which is read when the call first has to wait.
+//! Deadline of a blocking call. It follows from the socket's timeout, which is read when the call first has to wait.
 
 use libc::c_int;
 use std::time::{Duration, Instant};
 
-/// Moment at which a blocking call gives up.
+/// Time at which a blocking call fails with a timeout.
 pub(crate) struct Deadline {
     fd: c_int,
-    /// Option that has the time-out.
+    /// Socket option that holds the timeout.
     option: c_int,
-    /// The moment, once it was read; none if the call waits for ever.
+    /// The deadline once the option was read; the inner `None` means that the call waits forever.
     at: Option<Option<Instant>>,
 }
 
@@ -23,24 +23,24 @@ impl Deadline {
         Deadline { fd, option: libc::SO_SNDTIMEO, at: None }
     }
 
-    /// Returns the moment; none if the call waits for ever.
+    /// Returns the deadline; `None` if the call waits forever.
     pub(crate) fn at(&mut self) -> Option<Instant> {
         *self.at.get_or_insert_with(|| read(self.fd, self.option))
     }
 
-    /// Returns the time that is left; none if the call waits for ever.
+    /// Returns the time until the deadline; `None` if the call waits forever.
     pub(crate) fn left(&mut self) -> Option<Duration> {
         self.at().map(|at| at.saturating_duration_since(Instant::now()))
     }
 
-    /// Returns true if the moment was read before, and has come.
+    /// Returns whether the deadline was read before and has passed.
     pub(crate) fn was_over_at(&self, now: Instant) -> bool {
         self.at.flatten().is_some_and(|at| now >= at)
     }
 }
 
 fn read(fd: c_int, option: c_int) -> Option<Instant> {
-    // SAFETY: all zeros are a time.
+    // SAFETY: all zeros are a valid time.
     let mut time = unsafe { std::mem::zeroed::<libc::timeval>() };
     let mut length = size_of::<libc::timeval>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `length` bytes.

@@ -1,7 +1,8 @@
-//! State of a connected socket that all processes which inherit it share: an open file description's, in the kernel's words.
+//! State of a connected socket that is shared by all processes which inherit the socket. It corresponds to an open file description of the
+//! kernel.
 //!
-//! It lies in memory that a fork does not copy. It counts the bytes that pass through the kernel, by which both ends know
-//! where the ring begins.
+//! It lies in memory that a fork does not copy. It counts the bytes that pass through the kernel, because both ends derive from these
+//! counts where the ring begins.
 
 use crate::kernel;
 use crate::lock::{Lock, thread_number};
@@ -9,55 +10,57 @@ use crate::zerocopy::calls::Calls;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes that are mapped at a time.
+/// Bytes that are mapped at a time, for many descriptions.
 const SLAB_BYTES: usize = 64 << 10;
 
 /// Shared state of a socket.
 #[repr(C, align(128))]
 pub(crate) struct Description {
-    /// Descriptors of it, in all processes.
+    /// Descriptors of the socket, in all processes.
     pub(crate) holders: AtomicU32,
-    /// 1 if calls do not wait (`O_NONBLOCK`), as far as this library saw.
+    /// 1 if calls do not wait (`O_NONBLOCK`), as far as this library has seen.
     pub(crate) nonblocking: AtomicU32,
-    /// 1 once it is known to stay with the kernel.
+    /// 1 once the socket stays with the kernel for good.
     pub(crate) never: AtomicU32,
-    /// 1 once a process has joined a ring for it: others must as well, before they go on.
+    /// 1 once a process has mapped the shared area of this socket. Other processes that have the socket must map the area too, before their
+    /// next call.
     pub(crate) joined: AtomicU32,
-    /// 1 once the program was told that the connection was reset.
+    /// 1 once the program has received `ECONNRESET` for this connection.
     pub(crate) reset: AtomicU32,
-    /// Calls so far, to tell connections that last.
+    /// Calls so far. The broker is asked only after some calls, because short connections are not worth it.
     pub(crate) calls: AtomicU32,
     /// Number of calls at which the broker is asked.
     pub(crate) ask_at: AtomicU32,
-    /// Thread of the relay that receives for another program; 0 if none. Other processes wait for what it puts back.
+    /// Thread number of the relay that receives on this socket for another program; 0 if there is none. Other processes wait until the
+    /// relay has put back the bytes that the program left unread.
     pub(crate) lent: AtomicU32,
-    /// Bytes sent and received through the kernel before the ring.
+    /// Bytes that were sent, and received, through the kernel before the ring.
     pub(crate) sent: AtomicU64,
     pub(crate) received: AtomicU64,
-    /// Gates of the calls that are in the kernel for these bytes.
+    /// Gates of the calls that are sending, and receiving, these bytes in the kernel.
     pub(crate) sending: Gate,
     pub(crate) receiving: Gate,
-    /// Locks of this end's calls on the rings: not in the area, where the other end could hold them.
+    /// Locks for this end's calls on the rings. They are not in the area, because there the other end could hold them.
     pub(crate) send: Lock,
     pub(crate) recv: Lock,
     pub(crate) zerocopy: Calls,
-    /// 1 if the program asked how many bytes are left after each message (`TCP_INQ`).
+    /// 1 if the program asked to be informed how many bytes are left after each message (`TCP_INQ`).
     pub(crate) inq: AtomicU32,
 }
 
-/// Count of calls that are under way, which one of them can close while it is the only one.
+/// Counter of calls in progress. A call can close the gate while it is the only one inside.
 #[repr(transparent)]
 pub(crate) struct Gate(AtomicU32);
 
 const CLOSED: u32 = 1 << 31;
-/// Count of holders of a description that one process has taken for another socket.
+/// Value of `holders` for a description that one process has claimed in order to reuse it for another socket.
 const RECYCLED: u32 = 1 << 30;
 
-/// A call that is under way; dropping it ends it.
+/// A call in progress. Dropping this value ends it.
 pub(crate) struct Inside<'a>(&'a Gate);
 
 impl Gate {
-    /// Enters, waiting while the gate is closed, which lasts a few instructions.
+    /// Enters the gate. Spins while the gate is closed, which lasts a few instructions.
     pub(crate) fn enter(&self) -> Inside<'_> {
         while self.0.fetch_add(1, Ordering::SeqCst) & CLOSED != 0 {
             self.0.fetch_sub(1, Ordering::SeqCst);
@@ -68,7 +71,7 @@ impl Gate {
 }
 
 impl Inside<'_> {
-    /// Runs a function while no other call is under way; returns false if one is.
+    /// Runs a function if no other call is in progress, and keeps others out meanwhile. Returns false without running it otherwise.
     pub(crate) fn alone(&self, then: impl FnOnce()) -> bool {
         let closed = self.0.0.compare_exchange(1, 1 | CLOSED, Ordering::SeqCst, Ordering::SeqCst);
         if closed.is_ok() {
@@ -86,19 +89,19 @@ impl Drop for Inside<'_> {
 }
 
 impl Description {
-    /// Returns true if a relay receives what comes, and puts back what its program leaves unread.
+    /// Returns whether a relay is receiving on this socket for another program, and will put back the bytes that the program leaves unread.
     #[inline]
     pub(crate) fn is_lent(&self) -> bool {
         let relay = self.lent.load(Ordering::Acquire);
         relay != 0 && self.is_lent_to_another(relay)
     }
 
-    /// Gives up one holder. Returns true if it was the last.
+    /// Releases one descriptor of the socket. Returns whether it was the last.
     pub(crate) fn release(&self) -> bool {
         self.holders.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// Makes the description free for another socket if no process holds it. No call of this process uses it any more.
+    /// Makes the description free for another socket, unless a process still holds it. No call of this process uses it any more.
     pub(crate) fn recycle(&'static self) {
         let taken = self.holders.compare_exchange(0, RECYCLED, Ordering::AcqRel, Ordering::Relaxed);
         if taken.is_ok() {
@@ -106,7 +109,7 @@ impl Description {
         }
     }
 
-    /// Returns true if calls do not wait (`O_NONBLOCK`).
+    /// Returns whether calls on the socket do not wait (`O_NONBLOCK`).
     pub(crate) fn is_nonblocking(&self) -> bool {
         self.nonblocking.load(Ordering::Relaxed) != 0
     }
@@ -124,10 +127,10 @@ impl Description {
     }
 }
 
-/// Descriptions that are free, all of them of this process's own slabs.
+/// Free descriptions. All of them are in slabs that this process mapped.
 static FREE: Mutex<Vec<&'static Description>> = Mutex::new(Vec::new());
 
-/// Returns a description with one holder.
+/// Returns a description with one holder; `None` if no memory can be mapped.
 pub(crate) fn make(nonblocking: bool, ask_at: u32) -> Option<&'static Description> {
     let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
     if free.is_empty() {
@@ -153,22 +156,22 @@ pub(crate) fn make(nonblocking: bool, ask_at: u32) -> Option<&'static Descriptio
 
 fn slab() -> Option<impl Iterator<Item = &'static Description>> {
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-    // SAFETY: new memory.
+    // SAFETY: the kernel chooses new memory.
     let made = unsafe { libc::mmap(std::ptr::null_mut(), SLAB_BYTES, access, flags, -1, 0) };
     if made == libc::MAP_FAILED {
         return None;
     }
     let first = made.cast::<Description>();
     let count = SLAB_BYTES / size_of::<Description>();
-    // SAFETY: never unmapped; zeros are atomic words.
+    // SAFETY: the memory is never unmapped, and zeros are valid atomic words.
     Some((0..count).map(move |i| unsafe { &*first.add(i) }))
 }
 
-/// Forgets free descriptions, in the child of a fork: the parent has the same.
+/// Forgets the free descriptions, in the child of a fork, because the parent reuses the same ones.
 pub(crate) fn forget_free() {
     match FREE.try_lock() {
         Ok(mut free) => *free = Vec::new(),
-        // Another thread of the parent was at it, and is not here: what it did is half done.
+        // A thread of the parent was changing the list. This thread does not exist here, so the list may be inconsistent.
         Err(_) => FREE.clear_poison(),
     }
 }

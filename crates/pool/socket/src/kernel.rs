@@ -1,6 +1,6 @@
-//! System calls with the kernel's own arguments. Results are the C library's: -1, and the reason in `errno`.
+//! System calls that bypass the C library. They return results as the C library does: -1 on failure, with the reason in `errno`.
 //!
-//! The C library's functions of these names may be this library's own wrappers, so none of them is called.
+//! None of the C library's functions of these names is called, because they may be this library's own wrappers.
 
 use libc::{c_int, c_long, c_short, c_void, iovec, msghdr, pollfd, sockaddr, socklen_t, timespec};
 use std::sync::atomic::AtomicU32;
@@ -8,14 +8,14 @@ use std::time::Duration;
 
 /// Sets `errno`, and returns -1.
 pub fn fail(errno: c_int) -> isize {
-    // SAFETY: the C library's own place for it, in this thread.
+    // SAFETY: the C library owns this location, one for each thread.
     unsafe { *libc::__errno_location() = errno };
     -1
 }
 
 /// Returns `errno`.
 pub fn errno() -> c_int {
-    // SAFETY: the C library's own place for it, in this thread.
+    // SAFETY: the C library owns this location, one for each thread.
     unsafe { *libc::__errno_location() }
 }
 
@@ -57,20 +57,20 @@ pub unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> isize 
     unsafe { libc::syscall(libc::SYS_sendmsg, fd, message, flags) as isize }
 }
 
-/// Sends buffers, with flags.
+/// Sends a list of buffers, with flags.
 ///
 /// # Safety
 /// The buffers are readable, or the kernel answers `EFAULT`.
 pub unsafe fn send_all_of(fd: c_int, from: &[iovec], flags: c_int) -> isize {
-    // SAFETY: all zeros are an empty message.
+    // SAFETY: all zeros are a valid, empty message.
     let mut message = unsafe { std::mem::zeroed::<msghdr>() };
     message.msg_iov = from.as_ptr().cast_mut();
     message.msg_iovlen = from.len() as _;
-    // SAFETY: a message of our own around the caller's buffers.
+    // SAFETY: a local message that refers to the caller's buffers.
     unsafe { sendmsg(fd, &raw const message, flags) }
 }
 
-/// Returns the bytes that can be received without waiting.
+/// Returns how many bytes can be received without waiting.
 pub fn readable(fd: c_int) -> usize {
     let mut bytes: c_int = 0;
     // SAFETY: the kernel writes one `int`.
@@ -85,33 +85,32 @@ pub fn readable(fd: c_int) -> usize {
 pub unsafe fn poll(fds: &mut [pollfd], timeout: Option<Duration>, mask: *const c_void) -> isize {
     let mut time = timeout.map(to_timespec);
     let time = time.as_mut().map_or(std::ptr::null_mut(), |time| time as *mut timespec);
-    // SAFETY: a slice of our own; the kernel checks the mask.
+    // SAFETY: a slice that this function borrows; the kernel checks the mask.
     unsafe { libc::syscall(libc::SYS_ppoll, fds.as_mut_ptr(), fds.len(), time, mask, SIGSET_BYTES) as isize }
 }
 
-/// Waits until one descriptor has one of these events, at most for a time. Returns what `ppoll(2)` returns, and the events
-/// that it reports.
+/// Waits until one descriptor has one of these events, at most for `most`. Returns the result of `ppoll(2)` and the reported events.
 pub fn poll_one(fd: c_int, events: c_short, most: Option<Duration>) -> (isize, c_short) {
     let mut one = [pollfd { fd, events, revents: 0 }];
-    // SAFETY: no mask.
+    // SAFETY: the mask is null.
     let ready = unsafe { poll(&mut one, most, std::ptr::null()) };
     (ready, one[0].revents)
 }
 
-/// Returns the events that the kernel reports of a descriptor now.
+/// Returns the events that the kernel reports for a descriptor now, without waiting.
 pub fn events(fd: c_int, asked: c_short) -> c_short {
     poll_one(fd, asked, Some(Duration::ZERO)).1
 }
 
-/// Bytes of the kernel's signal set.
+/// Size of the kernel's signal set, in bytes.
 pub const SIGSET_BYTES: usize = 8;
 
-/// Returns a duration as the kernel takes it.
+/// Converts a duration to the kernel's `timespec`.
 pub fn to_timespec(time: Duration) -> timespec {
     timespec { tv_sec: time.as_secs().min(i64::MAX as u64) as _, tv_nsec: time.subsec_nanos() as _ }
 }
 
-/// Returns an option of a socket that is one `int`.
+/// Returns the value of a socket option of type `int`.
 pub fn option(fd: c_int, level: c_int, name: c_int) -> Option<c_int> {
     let mut value: c_int = 0;
     let mut length = size_of::<c_int>() as socklen_t;
@@ -121,7 +120,7 @@ pub fn option(fd: c_int, level: c_int, name: c_int) -> Option<c_int> {
     (asked == 0).then_some(value)
 }
 
-/// Returns an option of a socket that is 64 bits wide.
+/// Returns the value of a socket option that is 64 bits wide.
 pub fn wide_option(fd: c_int, level: c_int, name: c_int) -> Option<u64> {
     let mut value: u64 = 0;
     let mut length = size_of::<u64>() as socklen_t;
@@ -131,24 +130,24 @@ pub fn wide_option(fd: c_int, level: c_int, name: c_int) -> Option<u64> {
     (asked == 0 && length == 8).then_some(value)
 }
 
-/// Sets an option of a socket that is one `int`.
+/// Sets a socket option of type `int`.
 pub fn set_option(fd: c_int, level: c_int, name: c_int, value: c_int) {
     let length = size_of::<c_int>() as socklen_t;
     // SAFETY: the kernel reads `length` bytes.
     unsafe { libc::syscall(libc::SYS_setsockopt, fd, level, name, &raw const value, length) };
 }
 
-/// Makes the end of a socket a reset for its peer (`SO_LINGER` of no time).
+/// Makes the kernel reset the connection when the socket is closed (`SO_LINGER` with a time of zero).
 pub fn reset_at_end(fd: c_int) {
     let now = libc::linger { l_onoff: 1, l_linger: 0 };
     let (level, name, bytes) = (libc::SOL_SOCKET, libc::SO_LINGER, size_of::<libc::linger>());
-    // SAFETY: the kernel reads a structure of our own.
+    // SAFETY: the kernel reads a local structure.
     unsafe { libc::syscall(libc::SYS_setsockopt, fd, level, name, &raw const now, bytes) };
 }
 
-/// Returns a socket's own name, or its peer's.
+/// Returns the address of a socket, or of its peer.
 pub fn name(fd: c_int, peer: bool) -> Option<(libc::sockaddr_storage, usize)> {
-    // SAFETY: all zeros are an address.
+    // SAFETY: all zeros are a valid address.
     let mut address = unsafe { std::mem::zeroed::<libc::sockaddr_storage>() };
     let mut length = size_of_val(&address) as socklen_t;
     let call = if peer { libc::SYS_getpeername } else { libc::SYS_getsockname };
@@ -158,38 +157,38 @@ pub fn name(fd: c_int, peer: bool) -> Option<(libc::sockaddr_storage, usize)> {
     (asked == 0).then_some((address, length as usize))
 }
 
-/// Returns true if the descriptor does not wait.
+/// Returns whether calls on the descriptor do not wait (`O_NONBLOCK`).
 pub fn is_nonblocking(fd: c_int) -> bool {
     has_flag(fd, libc::O_NONBLOCK)
 }
 
-/// Returns true if the descriptor has a flag (`F_GETFL`).
+/// Returns whether the descriptor has a flag (`F_GETFL`).
 pub fn has_flag(fd: c_int, flag: c_int) -> bool {
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL, 0) };
     flags >= 0 && flags & c_long::from(flag) != 0
 }
 
 /// Returns how a descriptor was opened: `O_RDONLY`, `O_WRONLY` or `O_RDWR`.
 pub fn access_of(fd: c_int) -> Option<c_int> {
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL, 0) };
     (flags >= 0).then_some(flags as c_int & libc::O_ACCMODE)
 }
 
-/// Reads the beginning of a file, and returns how many bytes.
+/// Reads the beginning of a file into `to`. Returns the number of bytes read.
 pub fn read_file(path: &std::ffi::CStr, to: &mut [u8]) -> Option<usize> {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // SAFETY: a path that ends in zero.
     let opened = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, 0) };
     let file = (opened >= 0).then_some(opened as c_int)?;
-    // SAFETY: a buffer of our own.
+    // SAFETY: a buffer that this function borrows.
     let got = unsafe { libc::syscall(libc::SYS_read, file, to.as_mut_ptr(), to.len()) };
     close(file);
     usize::try_from(got).ok()
 }
 
-/// Reads a file to its end, by system calls alone: the standard library would close it by this library's own wrapper.
+/// Reads a whole file by system calls only, because the standard library would call this library's own wrapper of `close`.
 pub fn read_whole(path: &std::ffi::CStr) -> Vec<u8> {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // SAFETY: a path that ends in zero.
@@ -199,7 +198,7 @@ pub fn read_whole(path: &std::ffi::CStr) -> Vec<u8> {
         return all;
     }
     loop {
-        // SAFETY: a buffer of our own.
+        // SAFETY: a local buffer.
         let got = unsafe { libc::syscall(libc::SYS_read, file, piece.as_mut_ptr(), piece.len()) };
         let Ok(got @ 1..) = usize::try_from(got) else { break };
         all.extend_from_slice(&piece[..got]);
@@ -210,11 +209,11 @@ pub fn read_whole(path: &std::ffi::CStr) -> Vec<u8> {
 
 /// Closes a descriptor.
 pub fn close(fd: c_int) -> isize {
-    // SAFETY: a plain number.
+    // SAFETY: only a plain number is passed.
     unsafe { libc::syscall(libc::SYS_close, fd) as isize }
 }
 
-/// Sleeps while a shared word has a value, at most for a time. Returns -1 if it timed out or was interrupted.
+/// Sleeps while a shared word has a value, at most for `most`. Returns -1 if the sleep timed out or was interrupted.
 pub fn futex_wait(word: &AtomicU32, value: u32, most: Duration) -> isize {
     let most = to_timespec(most);
     // SAFETY: the word and the time are borrowed for the call.
@@ -223,20 +222,21 @@ pub fn futex_wait(word: &AtomicU32, value: u32, most: Duration) -> isize {
     }
 }
 
-/// Wakes threads that sleep on a shared word.
+/// Wakes at most `most` threads that sleep on a shared word.
 pub fn futex_wake(word: &AtomicU32, most: c_int) {
     // SAFETY: the word is borrowed for the call.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, most) };
 }
 
-/// Returns true if a thread has ended, or never was. One that was killed keeps its number until its parent asks for its status.
+/// Returns whether a thread has ended or never existed. A killed process counts as ended even before its parent has reaped it, although it
+/// still has its number.
 pub fn is_gone(thread: u32) -> bool {
-    // SAFETY: signal 0 is sent to nobody.
+    // SAFETY: signal 0 only tests whether the thread exists.
     let sent = unsafe { libc::syscall(libc::SYS_tkill, thread, 0) };
     sent != 0 && errno() == libc::ESRCH || is_zombie(thread)
 }
 
-/// Returns true if a thread has ended, and keeps its number only (`proc_pid_stat(5)`).
+/// Returns whether a thread is a zombie, which has ended but still has its number (`proc_pid_stat(5)`).
 fn is_zombie(thread: u32) -> bool {
     let mut path = [0_u8; 32];
     let written = {
@@ -247,16 +247,16 @@ fn is_zombie(thread: u32) -> bool {
     let Ok(path) = std::ffi::CStr::from_bytes_until_nul(&path) else { return false };
     let mut stat = [0; 128];
     let got = if written { read_file(path, &mut stat) } else { None };
-    // The name before the state is in parentheses, may have some itself, and is 15 bytes long at most.
+    // The state follows the name, which is in parentheses, may contain parentheses, and has at most 15 bytes.
     let stat = &stat[..got.unwrap_or(0)];
     let state = stat.iter().rposition(|byte| *byte == b')').and_then(|at| stat.get(at + 2));
     matches!(state, Some(b'Z' | b'X'))
 }
 
-/// Returns true if a signal whose handler is not restarted (`SA_RESTART`) may have interrupted a call.
+/// Returns whether a signal may have interrupted a call for good: the process has a handler without `SA_RESTART`.
 pub fn is_interruptible() -> bool {
     (1..=64).any(|signal| {
-        // The kernel's structure on all supported machines: handler, flags, restorer, mask.
+        // Layout of the kernel's structure on all supported machines: handler, flags, restorer, mask.
         let mut action = [0_usize; 4];
         let none = std::ptr::null_mut::<c_void>();
         // SAFETY: the kernel writes its structure, which fits.

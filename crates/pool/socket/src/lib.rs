@@ -1,39 +1,40 @@
-//! Stream sockets by reference (DRack §5.1): bytes pass through memory that both ends share, under unmodified programs.
+//! Stream sockets by reference (DRack §5.1): the bytes of a connection pass through memory that its two ends share, under unmodified
+//! programs.
 //!
-//! `unrack-socket-preload` puts these calls in place of the C library's. A connection is the kernel's from its first moment to
-//! its last, so it has its names, its place in `ss` and its end from there, and what cannot be done by reference is done by the
-//! kernel. When both ends have shown that they are there, the bytes of each direction change over to a ring; what still goes
-//! through the kernel then are single bytes that wake a sleeping thread. `docs/decisions/0021-sockets.md` says why.
+//! `unrack-socket-preload` puts these calls in place of the C library's. A connection remains a kernel connection for its whole life: it
+//! keeps its addresses, its line in `ss` and its end of stream, and the kernel does everything that cannot be done by reference. Once both
+//! ends have shown that they have this library, the bytes of each direction change over to a ring. After that, only single bytes that wake
+//! a sleeping thread pass through the kernel. `docs/decisions/0021-sockets.md` gives the reasons for this design.
 //!
-//! Each group of modules uses those below it:
+//! Each group of modules in this table uses only the groups below it:
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`make`], [`close`] | beginnings, copies and ends of descriptors |
-//! | [`handover`] | sockets that another program, another process or the kernel alone goes on with |
-//! | [`send`], [`recv`] | the bytes |
-//! | [`ask`] | how an end finds that the other one shares memory with it |
-//! | [`poll`], [`epoll`] | readiness of many sockets; [`ready`]: of one |
+//! | [`make`], [`close`] | creation, duplication and closing of descriptors |
+//! | [`handover`] | sockets that are handed to another program, to another process or to the kernel alone |
+//! | [`send`], [`recv`] | sending and receiving of bytes |
+//! | [`ask`] | how an end of a connection finds out that the other end shares memory with it |
+//! | [`poll`], [`epoll`] | readiness of many sockets; [`ready`]: readiness of one socket |
 //! | [`options`], [`zerocopy`] | options of sockets; reports on buffers that were sent with `MSG_ZEROCOPY` |
-//! | [`wait`] | sleeping of blocking calls; [`deadline`]: when they give up |
-//! | [`carried`] | one end of a connection: what it knows, how it wakes the other end, how a direction changes over |
+//! | [`wait`] | sleeping of blocking calls; [`deadline`]: when these calls time out |
+//! | [`carried`] | one end of a connection: its state, how it wakes the other end, how a direction changes over |
 //! | [`table`] | the sockets of this process, by descriptor |
-//! | [`description`] | state of a socket that forks share |
-//! | [`patience`], [`crowd`] | how long a wait spins; whether there is a processor to spare for that |
-//! | [`wakeup`] | what wakes a sleeping thread |
+//! | [`description`] | state of a socket that a process shares with the children that it forks |
+//! | [`patience`], [`crowd`] | how long a wait spins; whether a processor is idle, so that spinning costs nothing |
+//! | [`wakeup`] | the `eventfd` that wakes a sleeping thread |
 //! | [`request`], [`wire`] | requests to the broker; [`silence`]: a broker that does not answer |
 //! | [`area`] | memory of a connection: a header, and a ring for each direction |
-//! | [`memory`], [`pieces`] | whether the caller's buffers can be reached; the buffers |
-//! | [`uring`] | whether the program's calls go past this library |
-//! | [`lock`], [`kernel`] | lock of threads that may be killed; system calls |
+//! | [`memory`], [`pieces`] | whether the caller's buffers can be accessed; the buffers |
+//! | [`uring`] | whether the program uses `io_uring`, whose operations bypass this library |
+//! | [`lock`], [`kernel`] | a lock whose owner may be killed; system calls |
 //!
-//! [`broker`] is the other side of the requests.
+//! [`broker`] is the server that answers these requests.
 
 mod area;
 mod pieces;
 mod sync;
 
-/// Leaves what needs a system out of the models (`make models`).
+/// Leaves modules that make system calls out of the build for the model checker (`make models`).
 macro_rules! with_system {
     ($($item:item)*) => { $(#[cfg(not(loom))] $item)* };
 }

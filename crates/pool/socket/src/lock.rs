@@ -1,36 +1,36 @@
-//! Lock in shared memory, whose owner may be interrupted by a signal handler that takes it again, or be killed.
+//! A lock in shared memory whose owner may be killed, or may be interrupted by a signal handler that takes the lock again.
 //!
-//! The word is the owner's thread number, or zero; [`WAITERS`] says that a thread sleeps on it. What a lock guards must be
-//! right after every single store, since its owner can end between any two.
+//! The word is the owner's thread number, or zero; [`WAITERS`] is set if a thread sleeps on it. The data under a lock must be consistent
+//! after every single store, because the owner can end between any two of them.
 
 use crate::kernel;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 const WAITERS: u32 = 1 << 31;
-/// Attempts before a waiter sleeps.
+/// Attempts to take the lock before a waiter sleeps.
 const ATTEMPTS: u32 = 200;
-/// Time after which a waiter asks whether the owner still lives.
+/// Time after which a waiter checks whether the owner is still alive.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Lock between threads of several processes.
+/// A lock that threads of several processes share.
 #[repr(transparent)]
 pub(crate) struct Lock(AtomicU32);
 
 /// A lock that is held; dropping it releases it.
 pub(crate) struct Held<'a> {
     lock: &'a Lock,
-    /// True if this thread held it before: a signal handler interrupted the owner.
+    /// True if this thread already held the lock: it runs a signal handler that interrupted the owner.
     nested: bool,
 }
 
 impl Lock {
-    /// Forces the lock open: its holder is gone.
+    /// Forces the lock open, because its holder is gone.
     pub(crate) fn reset(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Takes the lock, waiting for it.
+    /// Takes the lock, and waits for it if necessary.
     pub(crate) fn take(&self) -> Held<'_> {
         let own = thread_number();
         match self.0.compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed) {
@@ -79,18 +79,18 @@ thread_local! {
     static NUMBER: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
-/// Returns the kernel's number of this thread.
+/// Returns the kernel's number of this thread (its TID).
 pub(crate) fn thread_number() -> u32 {
     NUMBER.with(|number| {
         if number.get() == 0 {
-            // SAFETY: a call without arguments.
+            // SAFETY: the call has no arguments.
             number.set(unsafe { libc::syscall(libc::SYS_gettid) } as u32);
         }
         number.get()
     })
 }
 
-/// Forgets this thread's number: the child of a fork has another.
+/// Forgets the cached number of this thread, because the child of a fork has another number.
 pub(crate) fn forget_thread_number() {
     NUMBER.with(|number| number.set(0));
 }
@@ -99,7 +99,7 @@ pub(crate) fn forget_thread_number() {
 mod tests {
     use super::*;
 
-    /// Maps a lock that a child shares.
+    /// Maps a lock that this process shares with its children.
     fn shared() -> &'static Lock {
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
         // SAFETY: new memory, which stays mapped; zeros are a lock.
@@ -112,10 +112,10 @@ mod tests {
         // SAFETY: the child makes system calls only, until it is killed.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: a call without arguments. The thread's number is the parent's still.
+            // SAFETY: the call has no arguments. The cached thread number is still the parent's.
             lock.0.store(unsafe { libc::getpid() } as u32, Ordering::Release);
             loop {
-                // SAFETY: a call without arguments.
+                // SAFETY: the call has no arguments.
                 unsafe { libc::pause() };
             }
         }

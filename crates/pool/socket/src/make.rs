@@ -1,9 +1,9 @@
-//! Beginnings of connections: what `connect`, `accept` and `socketpair` made.
+//! Creation of connections: this library notes the descriptors that `connect`, `accept` and `socketpair` return.
 
 use crate::{ask, kernel, request, silence, table};
 use libc::c_int;
 
-/// Notes a descriptor that is connected, or about to be. A later call for the same one changes nothing.
+/// Notes that a descriptor is connected, or is about to be. A further call for the same descriptor has no effect.
 pub fn connected(fd: c_int) {
     let ask_at = ask::first();
     if ask_at == u32::MAX {
@@ -16,7 +16,7 @@ pub fn connected(fd: c_int) {
     }
 }
 
-/// Notes a descriptor that is new, and connected.
+/// Notes a new descriptor that is already connected.
 pub fn accepted(fd: c_int, nonblocking: bool) {
     let ask_at = ask::first();
     if ask_at == u32::MAX {
@@ -27,7 +27,7 @@ pub fn accepted(fd: c_int, nonblocking: bool) {
     }
 }
 
-/// Notes connections that the program before this one in the process carried, so that this one goes on with them.
+/// Takes over the connections that were carried by the program which ran in this process before `exec`.
 pub fn inherited() {
     if ask::first() == u32::MAX {
         return;

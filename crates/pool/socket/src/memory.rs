@@ -1,32 +1,32 @@
-//! Whether the caller's buffers can be read and written: the kernel answers `EFAULT` where a copy of this library's would end the
-//! program by a signal.
+//! Checks whether the caller's buffers can be read and written. The kernel returns `EFAULT` for a bad buffer, whereas a copy by this
+//! library would end the program with a signal.
 //!
-//! The kernel is asked for each page once (`MADV_POPULATE_READ`, Linux 5.14); pages that were found good are kept, for as long as
-//! the program does not unmap or protect them by the C library's functions.
+//! The kernel is asked about each page once (`MADV_POPULATE_READ`, Linux 5.14). Pages that were found good are remembered until the program
+//! unmaps or protects them through the C library's functions.
 
 use crate::kernel;
 use libc::c_int;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes of a page, as far as pages are kept: the kernel's may be larger.
+/// Size of a page in the cache of good pages, in bytes. The kernel's pages may be larger.
 const PAGE: usize = 4096;
-/// Pages that are kept, each in the place that its number gives.
+/// Number of pages that the cache holds. The number of a page determines its place.
 const KEPT: usize = 4096;
-/// Bit of a kept page that can be written.
+/// Bit of a cached page that can be written.
 const WRITABLE: usize = 1;
 
-/// Addresses of pages, with [`WRITABLE`].
+/// Cache of good pages: their addresses, combined with [`WRITABLE`].
 static PAGES: [AtomicUsize; KEPT] = [const { AtomicUsize::new(0) }; KEPT];
 
-/// What a buffer is for.
+/// How a call accesses a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Touch {
     Read,
     Write,
 }
 
-/// Returns true if so many bytes can be read, or written.
+/// Returns whether the bytes at `place` can be accessed in this way.
 #[inline]
 pub fn allows(touch: Touch, place: *const u8, bytes: usize) -> bool {
     let begin = place as usize;
@@ -40,7 +40,7 @@ fn is_kept(touch: Touch, page: usize) -> bool {
     kept == page | WRITABLE || touch == Touch::Read && kept == page && page != 0
 }
 
-/// Notes that the program unmaps or protects memory.
+/// Removes pages from the cache, because the program unmaps or protects them.
 pub fn forget(place: usize, bytes: usize) {
     let pages = (bytes / PAGE + 2).min(KEPT);
     for i in 0..pages {
@@ -48,14 +48,14 @@ pub fn forget(place: usize, bytes: usize) {
     }
 }
 
-/// Asks the kernel for the pages from one address to another.
+/// Asks the kernel about the pages between two addresses.
 #[cold]
 fn ask(touch: Touch, first: usize, last: usize) -> bool {
     let before = kernel::errno();
     let is_good = match populate(touch, first, last) {
         0 => true,
         libc::EFAULT => false,
-        // Not mapped, protected, or memory of a device, which the kernel does not populate and a program can reach.
+        // Unmapped memory, protected memory, or memory of a device, which a program can access but the kernel does not populate.
         _ => !can_populate() || is_mapped(touch, first, last),
     };
     kernel::fail(before);
@@ -68,32 +68,32 @@ fn ask(touch: Touch, first: usize, last: usize) -> bool {
     is_good
 }
 
-/// Has the kernel map the pages as an access would. Returns the error, or 0.
+/// Makes the kernel map the pages as an access would. Returns the error, or 0.
 fn populate(touch: Touch, first: usize, last: usize) -> c_int {
     let advice = match touch {
         Touch::Read => libc::MADV_POPULATE_READ,
         Touch::Write => libc::MADV_POPULATE_WRITE,
     };
     let first = first & !(page_bytes() - 1);
-    // SAFETY: pages are mapped as an access would do, and not changed.
+    // SAFETY: pages are mapped as by an access, and their content does not change.
     let done = unsafe { libc::syscall(libc::SYS_madvise, first, last - first + 1, advice) };
     if done == 0 { 0 } else { kernel::errno() }
 }
 
 fn page_bytes() -> usize {
     static BYTES: OnceLock<usize> = OnceLock::new();
-    // SAFETY: a plain number.
+    // SAFETY: only a plain number is passed.
     *BYTES.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize })
 }
 
-/// Returns true if the kernel populates pages, which it does with those of this library.
+/// Returns whether the kernel supports populating pages, which is tried on a page of this library.
 fn can_populate() -> bool {
     static CAN: OnceLock<bool> = OnceLock::new();
     let own = PAGES.as_ptr() as usize;
     *CAN.get_or_init(|| populate(Touch::Read, own, own) == 0)
 }
 
-/// Returns true if the list of mappings has all addresses, with that access.
+/// Returns whether `/proc/self/maps` lists all these addresses with the right to access them in this way.
 fn is_mapped(touch: Touch, first: usize, last: usize) -> bool {
     let Ok(list) = std::fs::read_to_string("/proc/self/maps") else { return true };
     let mut next = first;
@@ -114,10 +114,10 @@ fn is_mapped(touch: Touch, first: usize, last: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// Maps pages with these rights.
+    /// Maps pages with these access rights.
     fn map(pages: usize, rights: c_int) -> *const u8 {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: new memory.
+        // SAFETY: the kernel chooses new memory.
         let made = unsafe { libc::mmap(std::ptr::null_mut(), pages * PAGE, rights, flags, -1, 0) };
         assert!(made != libc::MAP_FAILED);
         made.cast()
@@ -141,7 +141,7 @@ mod tests {
         let two = map(2, libc::PROT_READ | libc::PROT_WRITE);
         assert!(allows(Touch::Write, two, 2 * PAGE));
         let second = two.wrapping_add(PAGE);
-        // SAFETY: memory of the test.
+        // SAFETY: memory that this test mapped.
         unsafe { libc::munmap(second.cast_mut().cast(), PAGE) };
         forget(second as usize, PAGE);
         assert!(allows(Touch::Write, two, PAGE) && !allows(Touch::Write, two, PAGE + 1));

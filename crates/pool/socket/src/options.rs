@@ -1,23 +1,23 @@
-//! Options of sockets that concern what is carried by reference.
+//! Socket options that affect connections carried by reference.
 
 use crate::table;
 use libc::c_int;
 use std::sync::atomic::Ordering;
 
-/// Returns the bytes that can be received without waiting (`FIONREAD`), of a socket that has an area.
+/// Returns how many bytes can be received without waiting (`FIONREAD`); `None` if the socket has no area.
 pub fn readable(fd: c_int) -> Option<c_int> {
     let socket = table::get(fd)?;
     let carried = socket.carried()?;
     Some(carried.readable().min(c_int::MAX as usize) as c_int)
 }
 
-/// Returns true if a descriptor is a Unix socket that has an area.
+/// Returns whether a descriptor is a Unix socket that has an area.
 pub fn is_unix(fd: c_int) -> bool {
     table::get(fd).is_some_and(|socket| socket.has_area() && socket.is_unix())
 }
 
-/// Returns the error that the kernel would have for a Unix socket whose peer closed it with bytes unread, and forgets it, as
-/// `SO_ERROR` does.
+/// Returns `ECONNRESET` if the peer of a Unix socket closed the connection with bytes unread, as the kernel would; otherwise `None`. Like
+/// `SO_ERROR`, a call clears the error.
 pub fn take_error(fd: c_int) -> Option<c_int> {
     let socket = table::get(fd)?;
     let carried = socket.carried()?;
@@ -27,7 +27,7 @@ pub fn take_error(fd: c_int) -> Option<c_int> {
     })
 }
 
-/// Returns true if only the kernel can do what an option asks for.
+/// Returns whether only the kernel can do what a socket option asks for.
 pub fn needs_kernel(level: c_int, name: c_int) -> bool {
     let of_socket = [
         libc::SO_RCVLOWAT,
@@ -44,14 +44,14 @@ pub fn needs_kernel(level: c_int, name: c_int) -> bool {
         || level == libc::IPPROTO_TCP && [libc::TCP_ULP, libc::TCP_REPAIR].contains(&name)
 }
 
-/// Returns what the program set `TCP_NODELAY` to, if the kernel was told something else.
+/// Returns the value that the program set `TCP_NODELAY` to, if this library set another value in the kernel; `None` otherwise.
 pub fn nodelay(fd: c_int) -> Option<c_int> {
     let socket = table::get(fd)?;
     let is_ours = socket.prompt.load(Ordering::Relaxed) != 0 && !socket.is_unix();
     is_ours.then(|| socket.nodelay.load(Ordering::Relaxed) as c_int)
 }
 
-/// Notes what the program sets `TCP_NODELAY` to. Returns false if the kernel is to be told.
+/// Notes the value that the program sets `TCP_NODELAY` to. Returns false if the caller must pass the value on to the kernel.
 pub fn set_nodelay(fd: c_int, value: c_int) -> bool {
     let is_ours = nodelay(fd).is_some();
     if is_ours && let Some(socket) = table::get(fd) {
@@ -60,11 +60,11 @@ pub fn set_nodelay(fd: c_int, value: c_int) -> bool {
     is_ours
 }
 
-/// Notes for the other end whether the program makes the end of this one a reset.
+/// Reads `SO_LINGER` and notes in the area whether closing this end will reset the connection, so that the other end knows.
 pub fn note_linger(fd: c_int) {
     let Some(socket) = table::get(fd) else { return };
     let Some(carried) = socket.carried() else { return };
-    // SAFETY: all zeros are a time.
+    // SAFETY: all zeros are a valid time.
     let mut value = unsafe { std::mem::zeroed::<libc::linger>() };
     let mut length = size_of_val(&value) as libc::socklen_t;
     let (level, name) = (libc::SOL_SOCKET, libc::SO_LINGER);
@@ -74,7 +74,7 @@ pub fn note_linger(fd: c_int) {
     carried.this_end().resets.store(u32::from(resets), Ordering::Release);
 }
 
-/// Option, and kind of message, of the number of bytes that are left (`TCP_INQ`, `TCP_CM_INQ`).
+/// Number of the option `TCP_INQ`, and of the control message `TCP_CM_INQ`, which reports the number of bytes that are left.
 pub const TCP_INQ: c_int = 36;
 
 /// Notes whether a program wants to know how many bytes are left after each message.
@@ -84,11 +84,11 @@ pub fn set_inq(fd: c_int, is_wanted: bool) {
     }
 }
 
-/// Writes the number of bytes that are left beside a message that came by a ring, if the program wants it. `room` is what it
-/// has for that.
+/// Writes the number of bytes that are left into the control data of a message that came through a ring, if the program asked for it.
+/// `room` is the size of the program's buffer for control data.
 ///
 /// # Safety
-/// So many bytes at `msg_control` are writable.
+/// At least `room` bytes at `msg_control` are writable.
 pub unsafe fn tell_inq(fd: c_int, message: &mut libc::msghdr, room: usize) {
     let Some(socket) = table::get(fd) else { return };
     if !socket.has_area()
@@ -98,7 +98,7 @@ pub unsafe fn tell_inq(fd: c_int, message: &mut libc::msghdr, room: usize) {
         return;
     }
     let left = readable(fd).unwrap_or(0);
-    // SAFETY: sums.
+    // SAFETY: these functions only compute sums.
     let (space, length) = unsafe { (libc::CMSG_SPACE(4) as usize, libc::CMSG_LEN(4) as usize) };
     if room < length {
         message.msg_flags |= libc::MSG_CTRUNC;

@@ -1,33 +1,33 @@
-//! Patience: how long a wait spins before it sleeps, learned from how long earlier waits took.
+//! Patience: how long a wait spins before it sleeps. It adapts to how long earlier waits took.
 
 use crate::crowd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Nanoseconds that the first wait spins.
+/// Nanoseconds for which the first wait spins.
 const FIRST: u32 = 20_000;
-/// Most nanoseconds that a wait spins: a sleep that ends sooner was not worth it.
+/// Most nanoseconds for which a wait spins. A sleep that ends sooner than this was not worth its cost.
 const MOST: u32 = 200_000;
-/// Nanoseconds from which the patience grows, and below which it is none.
+/// Smallest patience other than zero, in nanoseconds: growth starts here, and a smaller value becomes zero.
 const LEAST: u32 = 5_000;
-/// Looks before the clock is read.
+/// Evaluations of the condition between two readings of the clock.
 const LOOKS: u32 = 16;
 
-/// Nanoseconds that a wait spins before it sleeps.
+/// Nanoseconds for which a wait spins before it sleeps.
 pub(crate) struct Patience(AtomicU32);
 
 impl Patience {
-    /// Returns the patience of a wait of which nothing is known.
+    /// Returns the initial patience, for a wait without history.
     pub(crate) const fn new() -> Patience {
         Patience(AtomicU32::new(FIRST))
     }
 
-    /// Forgets what was learned.
+    /// Resets the patience to its initial value.
     pub(crate) fn reset(&self) {
         self.0.store(FIRST, Ordering::Relaxed);
     }
 
-    /// Spins until a condition holds, for as long as spinning paid before. Returns whether it holds.
+    /// Spins until a condition holds, at most for the learned time. Returns whether the condition holds.
     pub(crate) fn spin(&self, mut holds: impl FnMut() -> bool) -> bool {
         let budget = self.0.load(Ordering::Relaxed);
         if holds() {
@@ -43,14 +43,14 @@ impl Patience {
         let found = look_for(budget, begin, &mut holds);
         let spent = begin.elapsed();
         if spent > budget * 2 {
-            // Other threads had the processor meanwhile: they need it, and the peer may be among them.
+            // This thread was preempted while it spun. Other threads need the processor, and the peer may be one of them, so spin less.
             self.learn(spent.max(Duration::from_nanos(MOST.into())));
         }
         found
     }
 
-    /// Learns from a wait that ended in a sleep whether spinning would have been better. The patience grows if the whole wait
-    /// was short, and shrinks if it was long.
+    /// Updates the patience after a wait that ended in a sleep. The patience doubles if the whole wait was short, because spinning would
+    /// have been better; otherwise it halves.
     pub(crate) fn learn(&self, waited: Duration) {
         let now = self.0.load(Ordering::Relaxed);
         let next = match waited < Duration::from_nanos(MOST.into()) {

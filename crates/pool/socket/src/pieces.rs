@@ -1,25 +1,25 @@
-//! The caller's buffers, as a place in a list of them.
+//! The caller's buffers, as a cursor into a list of them.
 
 #[cfg(not(loom))]
 use crate::memory::{self, Touch};
 use libc::iovec;
 
-/// Buffers of a call, of which a part has been done.
+/// Cursor into the buffers of a call: the bytes before it have been transferred.
 #[derive(Clone, Copy)]
 pub struct Pieces<'a> {
     list: &'a [iovec],
-    /// Bytes of the first buffer that are done.
+    /// Bytes of the first buffer in the list that have been transferred.
     done: usize,
     left: usize,
-    /// What is checked of each buffer before its bytes are copied; nothing if this library made the buffers.
+    /// The access for which each buffer is checked before its bytes are copied; `None` for buffers that this library made.
     #[cfg(not(loom))]
     access: Option<Touch>,
-    /// True once a buffer was found that cannot be reached.
+    /// True once a buffer was found that cannot be accessed.
     is_bad: bool,
 }
 
 impl<'a> Pieces<'a> {
-    /// Makes a cursor at the first byte.
+    /// Makes a cursor at the first byte of buffers that are known to be valid.
     pub fn new(list: &'a [iovec]) -> Pieces<'a> {
         let left = list.iter().fold(0, |sum: usize, piece| sum.saturating_add(piece.iov_len));
         Pieces {
@@ -32,23 +32,23 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// Makes a cursor in buffers that may not be what the caller says.
+    /// Makes a cursor at the first byte of a program's buffers, whose addresses may be invalid.
     #[cfg(not(loom))]
     pub fn unchecked(list: &'a [iovec], access: Touch) -> Pieces<'a> {
         Pieces { access: Some(access), ..Pieces::new(list) }
     }
 
-    /// Returns true if a buffer cannot be reached.
+    /// Returns whether a buffer was found that cannot be accessed.
     pub(crate) fn is_bad(&self) -> bool {
         self.is_bad
     }
 
-    /// Returns the bytes that are left.
+    /// Returns the number of bytes that are left.
     pub fn left(&self) -> usize {
         self.left
     }
 
-    /// Returns the next contiguous bytes, at most `most`; nothing if there are none, or they cannot be reached.
+    /// Returns the next contiguous bytes, at most `most`; `None` if no bytes are left, or if they cannot be accessed.
     pub(crate) fn next(&mut self, most: usize) -> Option<(*mut u8, usize)> {
         let (place, bytes) = self.place(most)?;
         self.is_bad = !self.can_reach(place, bytes);
@@ -77,13 +77,13 @@ impl<'a> Pieces<'a> {
         true
     }
 
-    /// Moves on.
+    /// Moves the cursor forward within one buffer.
     pub(crate) fn advance(&mut self, bytes: usize) {
         self.done += bytes;
         self.left -= bytes;
     }
 
-    /// Moves on by bytes that may lie in several buffers, and that this library does not copy.
+    /// Moves the cursor forward over bytes that this library does not copy itself, and that may span several buffers.
     pub(crate) fn skip(&mut self, bytes: usize) {
         let mut left = bytes;
         while left > 0
@@ -94,13 +94,12 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// Moves back to an earlier place: the cursor as it was before.
+    /// Moves the cursor back to an earlier state.
     pub(crate) fn reset(&mut self, before: Pieces<'a>) {
         *self = before;
     }
 
-    /// Copies the buffers that are left into `to`, at most `most` bytes and as many buffers as there is room for. Returns
-    /// how many buffers that are.
+    /// Writes the rest of the list into `to`, for at most `most` bytes and as far as `to` has room. Returns the number of buffers written.
     pub(crate) fn rest(&self, to: &mut [iovec], most: usize) -> usize {
         let (mut skip, mut left, mut count) = (self.done, most.min(self.left), 0);
         for piece in self.list {

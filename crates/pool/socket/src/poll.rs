@@ -1,4 +1,4 @@
-//! `poll` and `select` of sockets by reference, and of anything else beside them.
+//! `poll` and `select` for carried sockets, mixed with any other descriptors.
 
 use crate::epoll::{nested, set};
 use crate::kernel::{self, fail};
@@ -10,19 +10,19 @@ use libc::{POLLIN, POLLRDHUP, c_int, c_void, fd_set, pollfd};
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// Longest sleep before all is looked at again.
+/// Longest sleep before all descriptors are checked again.
 const NAP: Duration = Duration::from_secs(1);
-/// Longest sleep for room that the other end cannot announce, because its direction has not begun.
+/// Longest sleep of a caller that waits for room which the other end cannot announce, because the other end's direction has not begun.
 const SHORT_NAP: Duration = Duration::from_millis(10);
 
 static PATIENCE: Patience = Patience::new();
 
-/// Returns true if one of the descriptors is a carried socket, or a set with one.
+/// Returns whether a descriptor in the list is a carried socket, or an `epoll` set that contains one.
 pub fn concerns(fds: &[pollfd]) -> bool {
     fds.iter().any(|one| table::is_carried(one.fd) || set::has_carried(one.fd))
 }
 
-/// Polls descriptors, as `ppoll(2)`; without a timeout it waits for ever.
+/// Polls descriptors like `ppoll(2)`. Without a timeout it waits forever.
 ///
 /// # Safety
 /// `mask` is null or a signal set of the kernel's size.
@@ -34,11 +34,11 @@ pub unsafe fn poll(fds: &mut [pollfd], timeout: Option<Duration>, mask: *const c
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let mut asked = Vec::with_capacity(fds.len() + 1);
     asked.extend_from_slice(fds);
-    // The wakeup of this thread, behind the program's own descriptors.
+    // The last entry is for the wakeup of this thread.
     asked.push(pollfd { fd: -1, events: POLLIN, revents: 0 });
     loop {
         if evaluate(fds, &mut asked, None) > 0 || timeout == Some(Duration::ZERO) {
-            // SAFETY: no mask.
+            // SAFETY: the mask is null.
             let ready = unsafe { kernel::poll(&mut asked, Some(Duration::ZERO), std::ptr::null()) };
             return if ready < 0 { ready } else { translate(fds, &asked) };
         }
@@ -85,8 +85,9 @@ fn has_news(one: &pollfd) -> bool {
     socket.carried().is_some_and(|carried| Ready::of(&carried, one.events).now != 0)
 }
 
-/// Fills in what holds already, and what to ask the kernel. Returns the number of descriptors that are ready. With `sleep`, it
-/// also asks to be woken, by a wakeup if there is one, and counts the caller as asleep until [`release`].
+/// Fills in the events that this library knows, and the events that the kernel is to be asked for. Returns the number of ready descriptors.
+/// With `sleep`, the caller is also registered to be woken, through the given wakeup if there is one, and counts as asleep until
+/// [`release`].
 fn evaluate(fds: &mut [pollfd], asked: &mut [pollfd], sleep: Option<Option<Wakeup>>) -> usize {
     let mut found = 0;
     for (one, ask) in fds.iter_mut().zip(asked.iter_mut()) {
@@ -103,7 +104,7 @@ fn evaluate(fds: &mut [pollfd], asked: &mut [pollfd], sleep: Option<Option<Wakeu
             if let Some(wakeup) = sleep {
                 let alone = carried.this_end().sleepers.fetch_add(1, Ordering::SeqCst) == 0;
                 wakeup::state(carried.this_end(), wakeup, false, alone);
-                // Before the request to be woken: its answer must not be among them.
+                // Drain before requesting a wakeup. Otherwise the wake byte that answers the request could be drained too.
                 if ready.rings_in {
                     carried.drain();
                 }
@@ -136,7 +137,7 @@ fn release(fds: &[pollfd]) {
     }
 }
 
-/// Adds what the kernel reported. Returns the number of descriptors that are ready.
+/// Adds the events that the kernel reported. Returns the number of ready descriptors.
 fn translate(fds: &mut [pollfd], asked: &[pollfd]) -> isize {
     let mut found = 0;
     for (one, ask) in fds.iter_mut().zip(asked) {
@@ -159,7 +160,7 @@ fn translate(fds: &mut [pollfd], asked: &[pollfd]) -> isize {
     found
 }
 
-/// Returns true if one waits for room while the other end cannot wake it through the kernel.
+/// Returns whether the caller waits for room on a socket whose other end cannot wake it through the kernel.
 fn asks_for_unannounced(fds: &[pollfd]) -> bool {
     fds.iter().any(|one| {
         one.events & ready::WRITES != 0
@@ -170,10 +171,10 @@ fn asks_for_unannounced(fds: &[pollfd]) -> bool {
     })
 }
 
-/// Selects descriptors, as `pselect(2)`.
+/// Selects descriptors like `pselect(2)`.
 ///
 /// # Safety
-/// The sets are null or as long as `count` asks for; `mask` as for [`poll`].
+/// The sets are null or have at least `count` bits; `mask` as for [`poll`].
 pub unsafe fn select(
     count: c_int,
     sets: [*mut fd_set; 3],
@@ -216,7 +217,7 @@ pub unsafe fn select(
     found
 }
 
-/// Bits to ask for, and bits that mean ready, for each of the three sets (`select(2)`, "Correspondence between select() and
+/// For each of the three sets: the events to poll for, and the events that mean ready (`select(2)`, "Correspondence between select() and
 /// poll() notifications").
 const SELECTS: [(libc::c_short, libc::c_short); 3] = [
     (POLLIN | libc::POLLRDNORM, POLLIN | libc::POLLRDNORM | libc::POLLRDBAND | libc::POLLHUP | libc::POLLERR),
@@ -224,10 +225,10 @@ const SELECTS: [(libc::c_short, libc::c_short); 3] = [
     (libc::POLLPRI, libc::POLLPRI),
 ];
 
-/// Bits of a word of a set: the kernel's, also for sets that are longer than the C library's type.
+/// Bits of a word of a set, as the kernel defines it. A set may be longer than the C library's type.
 const BITS: usize = usize::BITS as usize;
 
-/// Returns true if a set of `select(2)` has a descriptor.
+/// Returns whether a set of `select(2)` contains a descriptor.
 ///
 /// # Safety
 /// The set has a bit for the descriptor.

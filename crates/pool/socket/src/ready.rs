@@ -1,4 +1,4 @@
-//! Readiness of a socket: part of it is in its area, part of it in the kernel.
+//! Readiness of a socket. It depends on the socket's area and on its kernel connection.
 
 use crate::area::{Look, Phase};
 use crate::carried::{CarriedEnd, Woken};
@@ -7,21 +7,21 @@ use libc::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, PO
 pub(crate) const READS: c_short = POLLIN | POLLRDNORM;
 pub(crate) const WRITES: c_short = POLLOUT | POLLWRNORM;
 
-/// Readiness, in the bits of `poll`.
+/// Readiness of a socket, in the event bits of `poll`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Ready {
-    /// Bits that hold now.
+    /// Events that hold now.
     pub(crate) now: c_short,
-    /// Bits that the kernel knows: what it carries.
+    /// Events that the kernel is to be asked for, because it carries the bytes in question.
     pub(crate) kernel: c_short,
-    /// True if the kernel's connection only wakes for reading.
+    /// True if incoming bytes come through the ring and none are there. A readable kernel connection then only means a wakeup.
     pub(crate) rings_in: bool,
-    /// True if the kernel's connection only wakes for writing.
+    /// True if outgoing bytes go into the ring and it is full. A readable kernel connection then only means a wakeup.
     pub(crate) rings_out: bool,
 }
 
 impl Ready {
-    /// Returns the readiness of a socket for the bits asked for.
+    /// Returns the readiness of a socket for the events in `asked`.
     pub(crate) fn of(carried: &CarriedEnd<'_>, asked: c_short) -> Ready {
         carried.settle();
         let mut ready = Ready { kernel: asked & (POLLPRI | POLLRDHUP), ..Ready::default() };
@@ -65,14 +65,15 @@ impl Ready {
         }
     }
 
-    /// Asks to be woken for what the rings carry.
+    /// Requests wakeups for the events that depend on the rings.
     pub(crate) fn arm(&self, carried: &CarriedEnd<'_>, asked: c_short) {
         if self.rings_in && asked & READS != 0 {
             carried.inward.request_data();
         }
         if self.rings_out && asked & WRITES != 0 {
             if carried.inward.phase() == Phase::Kernel {
-                // The other end wakes by a byte in its own direction, which must have begun: it may have nothing to send.
+                // The other end can send a wake byte only if its own direction has begun. Agree to that now, because it may have no bytes
+                // to send.
                 carried.agree();
             }
             carried.out.request_room();
@@ -80,16 +81,16 @@ impl Ready {
     }
 }
 
-/// Returns the error bit if the kernel reports a hang-up that is a reset: see [`CarriedEnd::is_reset`].
+/// Returns `POLLERR` if the kernel reports a hang-up that is a reset (see [`CarriedEnd::is_reset`]), otherwise zero.
 pub(crate) fn reset(carried: &CarriedEnd<'_>, reported: c_short) -> c_short {
     if reported & POLLHUP != 0 && carried.is_reset() { POLLERR } else { 0 }
 }
 
-/// Translates what the kernel reported of a socket whose kernel connection wakes. `reported` has the kernel's bits.
+/// Translates the events in `reported`, which the kernel reported for the connection of a carried socket, to those of the socket.
 pub(crate) fn after_wake(carried: &CarriedEnd<'_>, asked: c_short, reported: c_short) -> c_short {
     let mut now = reported & (POLLERR | POLLHUP) | reset(carried, reported);
     if now != 0 {
-        // As the kernel reports a connection that is over: reading and writing return at once.
+        // The kernel reports a finished connection as readable and writable, because both calls return at once.
         return now | asked & (READS | WRITES) | reported & asked & POLLRDHUP;
     }
     now |= reported & asked & POLLRDHUP;
@@ -98,7 +99,7 @@ pub(crate) fn after_wake(carried: &CarriedEnd<'_>, asked: c_short, reported: c_s
         && reported & (POLLIN | POLLRDHUP) != 0
         && let Some(Woken::End) = carried.look_at_kernel()
     {
-        // The end is read like bytes; what is written then is answered by the kernel.
+        // The end of the stream makes the socket readable, and the kernel answers a later write.
         return now | asked & (READS | WRITES);
     }
     let ready = Ready::of(carried, asked);

@@ -1,4 +1,4 @@
-//! Receiving: from the kernel up to the byte at which the ring begins, from the ring, and from the kernel again.
+//! Receiving: from the kernel up to the byte at which the ring begins, then from the ring, and then from the kernel again.
 
 use crate::area::{Look, Phase, UNSET};
 use crate::ask;
@@ -12,24 +12,24 @@ use libc::{MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_WAITALL
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Longest sleep before a call looks whether the relay that it waits for still lives.
+/// Longest sleep before a call checks whether the relay that it waits for is still alive.
 const RELAY_NAP: Duration = Duration::from_millis(20);
 
-/// Answer of a step: the call's result, or that the next step follows.
+/// Outcome of a step: the result of the call, or that the call needs another step.
 enum Step {
     Done(isize),
     Again,
 }
 
-/// Function that takes bytes where they lie in a ring: it gets their address and number, and returns how many it took; or
-/// -1, and `errno`.
+/// Function that reads bytes in place, in the ring. It gets their address and number, and returns how many it consumed, or -1 with `errno`
+/// set.
 pub type Taker<'a> = &'a mut dyn FnMut(*const u8, usize) -> isize;
 
-/// Receives into buffers. `native` is the caller's own call to the kernel, used for all bytes that are not in the ring. It gets
-/// the number of bytes of the buffers that are filled already, how many more it may receive at most, and further flags.
+/// Receives into buffers. `native` is the caller's own call to the kernel, used for all bytes that are not in the ring. Its arguments are
+/// the number of bytes already in the buffers, the most bytes that it may add, and additional flags.
 pub fn recv(fd: c_int, to: Pieces<'_>, flags: c_int, native: impl Native) -> isize {
     let Some(socket) = table::get(fd) else { return native(0, usize::MAX, 0) };
-    // A Unix socket has no queue of errors, and receives as without the flag.
+    // A Unix socket has no error queue, and receives as if the flag were not set.
     let is_kernels = MSG_OOB | if socket.is_unix() { 0 } else { MSG_ERRQUEUE };
     if flags & is_kernels != 0 {
         return native(0, usize::MAX, 0);
@@ -37,8 +37,8 @@ pub fn recv(fd: c_int, to: Pieces<'_>, flags: c_int, native: impl Native) -> isi
     Call::new(&socket, to, None, flags).run(native)
 }
 
-/// Receives as [`recv`] does, with room for descriptors beside the bytes. On a Unix socket the call then ends where the ring
-/// begins, because the kernel ends a call behind bytes that had descriptors beside them.
+/// Receives as [`recv`] does, for a call that also accepts descriptors. On a Unix socket, the call then ends where the ring begins, because
+/// the kernel ends a call after bytes that had descriptors attached.
 pub fn recv_beside(fd: c_int, to: Pieces<'_>, flags: c_int, native: impl Native) -> isize {
     let Some(socket) = table::get(fd) else { return native(0, usize::MAX, 0) };
     let mut call = Call::new(&socket, to, None, flags);
@@ -50,7 +50,7 @@ pub fn recv_beside(fd: c_int, to: Pieces<'_>, flags: c_int, native: impl Native)
 pub trait Native: Fn(usize, usize, c_int) -> isize {}
 impl<F: Fn(usize, usize, c_int) -> isize> Native for F {}
 
-/// Lets a function take bytes where they lie, at most `most`. With `MSG_PEEK` they stay there. `native` as of [`recv`].
+/// Lets a function read at most `most` bytes in place. With `MSG_PEEK` the bytes stay in the ring. `native` as for [`recv`].
 pub fn take(
     fd: c_int,
     most: usize,
@@ -63,7 +63,7 @@ pub fn take(
     Call::new(&socket, Pieces::new(&nowhere), Some(taker), flags).run(native)
 }
 
-/// Discards bytes that [`take`] left where they lie, and lets the other end know of the room.
+/// Removes bytes that [`take`] left in the ring, and announces the new room to the other end.
 pub fn discard(fd: c_int, bytes: usize) {
     let Some(socket) = table::get(fd) else { return };
     let Some(carried) = socket.carried() else { return };
@@ -75,16 +75,17 @@ pub fn discard(fd: c_int, bytes: usize) {
     carried.give_room();
 }
 
-/// A call that receives.
+/// A receiving call.
 struct Call<'a> {
     socket: &'a Socket,
     to: Pieces<'a>,
-    /// Function that takes bytes in place of the buffers, which are nowhere then.
+    /// Function that reads the bytes in place. If it is set, the buffers have no memory and only count bytes.
     taker: Option<Taker<'a>>,
     flags: c_int,
-    /// Bytes received so far: a call goes on where they change over, because a program takes a short result for the last one.
+    /// Bytes received so far. The call continues where the source of the bytes changes, because a program takes a short result for the end
+    /// of the data.
     done: usize,
-    /// True if the call goes on in the ring after bytes of the kernel's.
+    /// True if the call continues in the ring after bytes from the kernel.
     enters_ring: bool,
     deadline: Deadline,
 }
@@ -109,7 +110,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Does a step of a call on a socket that has an area.
+    /// Does one step of a call on a socket that has an area.
     fn carried_step(&mut self, carried: &CarriedEnd<'_>, native: impl Native) -> Step {
         if self.peeks_for_all() && carried.inward.phase() != Phase::Kernel {
             return self.peek_all(carried, &native);
@@ -124,7 +125,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Ends the call. Its result is a reset where the other end left bytes unread, of which the kernel does not know.
+    /// Ends the call. An end of stream becomes a reset if the other end left bytes unread, because the kernel does not know of these bytes.
     fn end(&self, mut result: isize) -> isize {
         let is_end = result == 0 && self.to.left() > 0;
         if is_end && self.socket.carried().is_some_and(|carried| carried.is_reset()) {
@@ -136,7 +137,7 @@ impl<'a> Call<'a> {
         result
     }
 
-    /// Receives from the kernel, and counts.
+    /// Receives from the kernel, and counts the bytes and the call.
     fn through_kernel(&mut self, native: impl Native) -> Step {
         let description = self.socket.description();
         let inside = description.receiving.enter();
@@ -154,7 +155,7 @@ impl<'a> Call<'a> {
         Step::Done(got)
     }
 
-    /// Waits until another program's relay has put back what that program left unread.
+    /// Waits until the relay of another program has put back the bytes that this program left unread.
     fn wait_for_relay(&mut self) -> Step {
         if self.is_nonblocking() {
             return Step::Done(self.or(libc::EAGAIN));
@@ -173,10 +174,10 @@ impl<'a> Call<'a> {
         Step::Again
     }
 
-    /// Receives bytes that were sent before the ring begins, and then those of the ring.
+    /// Receives bytes that were sent before the ring begins, and then continues in the ring.
     fn before_ring(&mut self, carried: &CarriedEnd<'_>, native: impl Native) -> Step {
         if self.to.left() == 0 {
-            // A call for no bytes waits for some all the same, as in the kernel.
+            // As in the kernel, even a call for zero bytes waits until there are bytes.
             let is_there = self.done > 0 || carried.readable() > 0;
             return Step::Done(if is_there { self.done as isize } else { native(0, usize::MAX, 0) });
         }
@@ -186,7 +187,7 @@ impl<'a> Call<'a> {
         }
         let received = &self.socket.description().received;
         let there = kernel::readable(self.socket.fd);
-        // Loaded after the look: if wake bytes are among those that are there, it is set.
+        // Load `begin` after reading the number of bytes: if wake bytes are among them, `begin` is visibly set.
         let begin = carried.inward.begin();
         if begin == UNSET && carried.inward.has_ended() && !carried.inward.has_begun() {
             carried.inward.set_phase(Phase::Over);
@@ -208,18 +209,18 @@ impl<'a> Call<'a> {
             return Step::Done(self.or(errno));
         }
         let mut byte = 0_u8;
-        // SAFETY: one byte of our own.
+        // SAFETY: a local variable of one byte.
         match unsafe { kernel::recv(self.socket.fd, &raw mut byte, 1, MSG_PEEK | MSG_DONTWAIT) } {
             1.. => Step::Again,
             ..0 if waits && kernel::errno() == libc::EAGAIN => Step::Again,
             _ if self.done > 0 => Step::Done(self.done as isize),
-            // The end, which is as native; or an error, which the kernel reported just now.
+            // The kernel has reached the end of the stream, so the native call returns it; or it has just reported an error.
             0 => Step::Done(native(0, usize::MAX, 0)),
             failed => Step::Done(failed),
         }
     }
 
-    /// Goes on in the ring, if the bytes that the kernel gave were the last before it. The lock of the receiving end is held.
+    /// Continues in the ring if the kernel returned the last bytes before it. The caller holds the receive lock.
     fn enter_ring(&mut self, carried: &CarriedEnd<'_>, got: isize) -> Step {
         if got <= 0 {
             return Step::Done(if self.done > 0 { self.done as isize } else { got });
@@ -227,7 +228,7 @@ impl<'a> Call<'a> {
         self.done += got as usize;
         self.to.skip(got as usize);
         let received = &self.socket.description().received;
-        // After the bytes were received: the ring may have begun meanwhile.
+        // Load `begin` after the bytes were received, because the ring may have begun meanwhile.
         let begin = carried.inward.begin();
         if self.is_peek() {
             let next = received.load(Ordering::Acquire).wrapping_add(got as u64);
@@ -243,7 +244,7 @@ impl<'a> Call<'a> {
         self.go_on_for_all()
     }
 
-    /// Peeks at the ring's bytes, behind those of the kernel that were peeked at. Returns how many these are together.
+    /// Peeks at the bytes in the ring, after peeking at those in the kernel. Returns the number of bytes from the two together.
     fn peek_ring(&mut self, carried: &CarriedEnd<'_>) -> isize {
         if self.enters_ring
             && let Look::Bytes(available) = carried.inward.look()
@@ -253,7 +254,7 @@ impl<'a> Call<'a> {
         self.done as isize
     }
 
-    /// Ends the call with what was received, unless it waits for all.
+    /// Ends the call with the bytes received so far, unless it waits for all (`MSG_WAITALL`).
     fn go_on_for_all(&self) -> Step {
         if self.to.left() > 0 && self.flags & MSG_WAITALL != 0 {
             return Step::Again;
@@ -261,7 +262,7 @@ impl<'a> Call<'a> {
         Step::Done(self.done as isize)
     }
 
-    /// Receives from the ring, and then from the kernel if that carries on.
+    /// Receives from the ring, and then from the kernel if the ring has ended.
     fn by_ring(&mut self, carried: &CarriedEnd<'_>, native: impl Native) -> Step {
         if self.to.left() == 0 && self.done > 0 {
             return Step::Done(self.done as isize);
@@ -284,7 +285,7 @@ impl<'a> Call<'a> {
                 }
                 drop(held);
                 if carried.inward.wakes() > 0 {
-                    // A process that ends with bytes unread resets the connection, and those are none of the program's.
+                    // Wake bytes left unread would reset the connection when the process ends, although they are not the program's.
                     carried.drain();
                 }
                 carried.give_room();
@@ -327,7 +328,7 @@ impl<'a> Call<'a> {
                 }
                 let is_end = errno == libc::ECONNRESET && carried.out.is_ring() && carried.is_reset_by_wakes();
                 carried.end_both();
-                // What is left to report, the kernel reports: the end.
+                // If the reset stands for an end of stream, the next step takes this end from the kernel.
                 if is_end { Step::Again } else { Step::Done(self.or(errno)) }
             }
         }
@@ -345,7 +346,7 @@ impl<'a> Call<'a> {
             }
             return taken;
         }
-        // Bytes of TCP are counted and not copied (tcp(7)); Unix sockets do not know the flag.
+        // As in tcp(7), TCP counts these bytes without copying them; Unix sockets ignore the flag.
         if self.flags & MSG_TRUNC != 0 && !self.socket.is_unix() {
             self.to.skip(bytes);
             if !self.is_peek() {
@@ -359,7 +360,8 @@ impl<'a> Call<'a> {
         carried.inward.pop(&mut self.to, available) as isize
     }
 
-    /// Ends the direction: the kernel's connection has ended. What the other end put into the ring before is received first.
+    /// Ends the direction because the kernel's connection has ended. Bytes that the other end put into the ring before that are received
+    /// first.
     fn at_end(&mut self, carried: &CarriedEnd<'_>) -> Step {
         if carried.inward.look() != Look::Empty {
             return Step::Again;
@@ -372,7 +374,7 @@ impl<'a> Call<'a> {
         Step::Again
     }
 
-    /// Receives from the kernel, after the wake bytes that are left.
+    /// Receives from the kernel, after any remaining wake bytes.
     fn after_ring(&mut self, carried: &CarriedEnd<'_>, native: impl Native) -> isize {
         if self.done > 0 {
             return self.more_from_kernel(carried, &native);
@@ -393,8 +395,8 @@ impl<'a> Call<'a> {
         native(0, usize::MAX, 0)
     }
 
-    /// Adds bytes that the kernel has, behind those of the ring; waits for them if the call waits for all. An end or an error
-    /// is left for the next call, as the kernel does.
+    /// Adds bytes from the kernel after those from the ring, and waits for them if the call waits for all. An end of stream or an error is
+    /// left for the next call, as in the kernel.
     fn more_from_kernel(&mut self, carried: &CarriedEnd<'_>, native: impl Native) -> isize {
         while self.to.left() > 0 {
             carried.drain();
@@ -415,7 +417,7 @@ impl<'a> Call<'a> {
         self.done as isize
     }
 
-    /// Returns true if the call peeks, and waits until all that it has room for is there. A Unix socket does not wait.
+    /// Returns whether the call peeks and waits until its buffers can be filled. A Unix socket does not wait in this case.
     fn peeks_for_all(&self) -> bool {
         let both = MSG_PEEK | MSG_WAITALL;
         self.flags & both == both
@@ -425,7 +427,7 @@ impl<'a> Call<'a> {
             && !self.socket.description().is_nonblocking()
     }
 
-    /// Waits until all that there is room for can be received, or no more can come, and peeks at it.
+    /// Waits until the buffers can be filled, or no more bytes can come, and then peeks.
     fn peek_all(&mut self, carried: &CarriedEnd<'_>, native: impl Native) -> Step {
         let wanted = self.to.left();
         let is_there = || carried.readable() >= wanted || carried.inward.is_full();
@@ -433,7 +435,7 @@ impl<'a> Call<'a> {
         self.flags &= !MSG_WAITALL;
         match woken {
             Err(errno) if carried.readable() == 0 => Step::Done(fail(errno)),
-            // The bytes that are there, or the end.
+            // The available bytes, or the end of the stream.
             _ if carried.inward.phase() == Phase::Over => Step::Done(native(0, usize::MAX, MSG_DONTWAIT)),
             _ => Step::Again,
         }
@@ -443,7 +445,7 @@ impl<'a> Call<'a> {
         self.flags & MSG_PEEK != 0
     }
 
-    /// Returns the time for which the call may wait; none if it waits for ever.
+    /// Returns how long the call may wait; `None` if it may wait forever.
     fn time_left(&mut self) -> Option<Duration> {
         if self.is_nonblocking() {
             return Some(Duration::ZERO);
@@ -457,7 +459,7 @@ impl<'a> Call<'a> {
             || self.done > 0 && self.flags & MSG_WAITALL == 0
     }
 
-    /// Returns what was received, or fails.
+    /// Returns the number of bytes received, or fails with `errno` if there are none.
     fn or(&self, errno: c_int) -> isize {
         if self.done > 0 { self.done as isize } else { fail(errno) }
     }

@@ -1,4 +1,4 @@
-//! One request to the broker, and its reply.
+//! Sending one request to the broker and receiving its reply.
 
 use crate::wire::{BYTES, Reply, Request};
 use crate::{kernel, silence};
@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use unrack_pool::socket;
 
-/// Environment variable with the broker's socket.
+/// Environment variable with the path of the broker's socket.
 pub const SOCKET_VARIABLE: &str = "UNRACK_SOCKETS";
 /// Longest wait for the broker.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Returns the broker's socket: the environment's, or this user's.
+/// Returns the path of the broker's socket: from the environment, or the default path of this user.
 pub fn path() -> PathBuf {
     match std::env::var_os(SOCKET_VARIABLE) {
         Some(path) => path.into(),
@@ -24,13 +24,13 @@ pub fn path() -> PathBuf {
     }
 }
 
-/// Returns true if there was a broker when this process first asked.
+/// Returns whether a trusted broker's socket existed when this process first looked for one.
 pub(crate) fn has_broker() -> bool {
     broker().is_some()
 }
 
-/// Sends a request with a descriptor beside it. Returns the reply, and the descriptor that came with it; nothing if the broker
-/// does not answer.
+/// Sends a request with a descriptor attached. Returns the reply and the descriptor attached to it, or `None` if the broker does not
+/// answer.
 pub(crate) fn send(request: Request, passed: c_int) -> Option<(Reply, Option<Descriptor>)> {
     if silence::lasts() {
         return None;
@@ -57,10 +57,10 @@ fn exchange(request: Request, passed: c_int) -> Option<(Reply, Option<Descriptor
     Some((Reply::decode(&bytes)?, passed))
 }
 
-/// Reason why the broker at the default place is not used.
+/// Reason why the broker at the default path is not trusted, and therefore not used.
 static UNTRUSTED: OnceLock<socket::Untrusted> = OnceLock::new();
 
-/// Says once, when a connection is made that could be carried, why the broker at the default place is not used.
+/// Prints the reason why the broker is not trusted. It is printed once, at the first connection that could have been carried.
 #[cold]
 pub(crate) fn say_why_not() {
     static SAID: AtomicBool = AtomicBool::new(false);
@@ -87,7 +87,7 @@ fn broker() -> Option<&'static (PathBuf, sockaddr_un)> {
 }
 
 fn to_address(path: &Path) -> Option<sockaddr_un> {
-    // SAFETY: all zeros are an address.
+    // SAFETY: all zeros are a valid address.
     let mut address = unsafe { std::mem::zeroed::<sockaddr_un>() };
     address.sun_family = libc::AF_UNIX as _;
     let bytes = path.as_os_str().as_bytes();
@@ -100,7 +100,7 @@ fn to_address(path: &Path) -> Option<sockaddr_un> {
     Some(address)
 }
 
-/// Descriptor of this library's own; dropping it closes it.
+/// A descriptor that this library owns. Dropping it closes it.
 pub(crate) struct Descriptor(pub(crate) c_int);
 
 impl Drop for Descriptor {
@@ -109,7 +109,7 @@ impl Drop for Descriptor {
     }
 }
 
-/// Room for one descriptor beside a message.
+/// Control message that passes one descriptor.
 #[repr(C)]
 struct Beside {
     header: libc::cmsghdr,
@@ -124,13 +124,13 @@ impl Beside {
 impl Descriptor {
     fn connect(path: &Path, to: &sockaddr_un) -> Option<Descriptor> {
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-        // SAFETY: plain numbers.
+        // SAFETY: only plain numbers are passed.
         let made = unsafe { libc::syscall(libc::SYS_socket, libc::AF_UNIX, kind, 0) };
         let made = (made >= 0).then(|| Descriptor(made as c_int))?;
-        // A broker that is stopped does not stop its programs.
+        // The timeout keeps a stopped broker from stopping the programs that ask it.
         let most = libc::timeval { tv_sec: PATIENCE.as_secs() as _, tv_usec: 0 };
         for option in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
-            // SAFETY: the kernel reads a structure of our own.
+            // SAFETY: the kernel reads a local structure.
             unsafe {
                 libc::syscall(
                     libc::SYS_setsockopt,
@@ -142,10 +142,10 @@ impl Descriptor {
                 )
             };
         }
-        // SAFETY: an address of our own.
+        // SAFETY: the address is a structure that this function borrows.
         let connected =
             unsafe { libc::syscall(libc::SYS_connect, made.0, &raw const *to, size_of::<sockaddr_un>()) };
-        // SAFETY: it is open as long as `made`.
+        // SAFETY: the descriptor is open for as long as `made`.
         let borrowed = unsafe { BorrowedFd::borrow_raw(made.0) };
         let is_trusted = || socket::check_peer(path, borrowed).is_ok();
         (connected == 0 && is_trusted()).then_some(made)
@@ -162,28 +162,28 @@ impl Descriptor {
             _rest: 0,
         };
         let mut piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-        // SAFETY: all zeros are an empty message.
+        // SAFETY: all zeros are a valid, empty message.
         let mut message = unsafe { std::mem::zeroed::<libc::msghdr>() };
         (message.msg_iov, message.msg_iovlen) = (&raw mut piece, 1);
         if passed.is_some() {
             (message.msg_control, message.msg_controllen) =
                 ((&raw mut beside).cast(), size_of::<Beside>() as _);
         }
-        // SAFETY: structures of our own.
+        // SAFETY: the message refers to local structures and to borrowed bytes.
         let sent = unsafe { kernel::sendmsg(self.0, &raw const message, libc::MSG_NOSIGNAL) };
         (sent == bytes.len() as isize).then_some(())
     }
 
     fn recv(&self) -> Option<([u8; BYTES], Option<Descriptor>)> {
         let mut bytes = [0; BYTES];
-        // SAFETY: all zeros are an empty header.
+        // SAFETY: all zeros are a valid, empty header.
         let mut beside = unsafe { std::mem::zeroed::<Beside>() };
         let mut piece = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: BYTES };
-        // SAFETY: all zeros are an empty message.
+        // SAFETY: all zeros are a valid, empty message.
         let mut message = unsafe { std::mem::zeroed::<libc::msghdr>() };
         (message.msg_iov, message.msg_iovlen) = (&raw mut piece, 1);
         (message.msg_control, message.msg_controllen) = ((&raw mut beside).cast(), size_of::<Beside>() as _);
-        // SAFETY: structures of our own.
+        // SAFETY: the message refers to local structures only.
         let got = unsafe { kernel::recvmsg(self.0, &raw mut message, libc::MSG_CMSG_CLOEXEC) };
         let has_one = message.msg_controllen as usize >= Beside::LENGTH
             && (beside.header.cmsg_level, beside.header.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS);

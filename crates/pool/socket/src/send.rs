@@ -1,4 +1,4 @@
-//! Sending: into the ring while it carries, through the kernel before and after.
+//! Sending: into the ring while the ring carries the direction, and through the kernel before and afterwards.
 
 use crate::ask;
 use crate::deadline::Deadline;
@@ -11,31 +11,31 @@ use libc::{MSG_DONTWAIT, MSG_NOSIGNAL, MSG_OOB, MSG_ZEROCOPY, POLLOUT, c_int, io
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Most buffers of one call to the kernel, once a part of a list was sent.
+/// Most buffers passed to the kernel in one call, once a part of a list was sent.
 const BUFFERS: usize = 64;
-/// Longest wait for room in the kernel before it is tried again.
+/// Longest wait for room in the kernel before another attempt.
 const NAP: Duration = Duration::from_millis(100);
 
-/// Function that puts bytes where they will lie in a ring: it gets the address and the room, and returns how many it put
-/// there; 0 if there are no more, or -1 and `errno`.
+/// Function that writes bytes in place, into a ring. It gets the address and the room, and returns how many bytes it wrote: 0 if it has no
+/// more, or -1 with `errno` set.
 pub type Filler<'a> = &'a mut dyn FnMut(*mut u8, usize) -> isize;
 
-/// Lets a function put bytes where they will lie, at most `most`. `native` as of [`send`].
+/// Lets a function write at most `most` bytes in place, into the ring. `native` as for [`send`].
 pub fn fill(fd: c_int, most: usize, flags: c_int, filler: Filler<'_>, native: impl Fn() -> isize) -> isize {
     let Some(socket) = table::get(fd) else { return native() };
     Call::new(&socket, Source::Filler(most, filler), flags).run(native)
 }
 
-/// Sends buffers. `native` is the caller's own call to the kernel, used when nothing went into the ring.
+/// Sends buffers. `native` is the caller's own call to the kernel, used if no bytes went into the ring.
 pub fn send(fd: c_int, from: Pieces<'_>, flags: c_int, native: impl Fn() -> isize) -> isize {
     let Some(socket) = table::get(fd) else { return native() };
     Call::new(&socket, Source::Buffers(from), flags).run(native)
 }
 
-/// Bytes of a call.
+/// Bytes to send.
 enum Source<'a, 'f> {
     Buffers(Pieces<'a>),
-    /// Most bytes of a filler, and the filler.
+    /// Most bytes to send, and the function that writes them.
     Filler(usize, Filler<'f>),
 }
 
@@ -47,13 +47,13 @@ impl Source<'_, '_> {
         }
     }
 
-    /// Returns true if the caller's buffers cannot be read.
+    /// Returns whether a buffer of the caller was found that cannot be read.
     fn is_bad(&self) -> bool {
         matches!(self, Source::Buffers(pieces) if pieces.is_bad())
     }
 
-    /// Puts as many bytes into the ring as there is room for. Returns the outcome, and bytes that are stranded behind the end of
-    /// the ring, which was frozen meanwhile. The lock of the sending end is held.
+    /// Writes bytes into the ring as far as there is room. Returns the result, and any stranded bytes: those that a function wrote behind
+    /// the end of a ring that was frozen meanwhile. The caller holds the send lock.
     fn push(&mut self, carried: &CarriedEnd<'_>) -> (isize, Option<(*const u8, usize)>) {
         let mut stranded = None;
         let put = match self {
@@ -67,12 +67,12 @@ impl Source<'_, '_> {
     }
 }
 
-/// A call that sends.
+/// A sending call.
 struct Call<'a, 'f> {
     socket: &'a Socket,
     from: Source<'a, 'f>,
     flags: c_int,
-    /// Bytes of the whole call.
+    /// Number of bytes that the call is to send.
     whole: usize,
 }
 
@@ -105,7 +105,7 @@ impl<'a, 'f> Call<'a, 'f> {
         }
     }
 
-    /// Sends through the kernel, and counts. Returns nothing if another thread began the ring meanwhile.
+    /// Sends through the kernel, and counts the bytes and the call. Returns `None` if another thread began the ring meanwhile.
     fn through_kernel(&self, native: impl Fn() -> isize) -> Option<isize> {
         let description = self.socket.description();
         let inside = description.sending.enter();
@@ -146,7 +146,7 @@ impl<'a, 'f> Call<'a, 'f> {
                 continue;
             }
             if put <= 0 && matches!(self.from, Source::Filler(..)) && out.has_place() {
-                // There are no more, or none now.
+                // The function has no more bytes, or none at the moment.
                 return if self.done() > 0 { self.done() } else { put };
             }
             if self.from.left() == 0 {
@@ -154,7 +154,7 @@ impl<'a, 'f> Call<'a, 'f> {
             }
             self.socket.was_full.fetch_add(1, Ordering::Relaxed);
             if self.is_nonblocking() {
-                // Another thread may be asleep in `epoll_wait`, and has to learn of the room that comes.
+                // Another thread may be asleep in `epoll_wait`, and must be woken when there is room.
                 out.request_room();
                 if out.has_room() {
                     continue;
@@ -172,7 +172,7 @@ impl<'a, 'f> Call<'a, 'f> {
         }
     }
 
-    /// Sends what is left of the call through the kernel, which carries from now on.
+    /// Sends the rest of the call through the kernel, which carries the direction from now on.
     fn after_ring(&mut self, carried: &CarriedEnd<'_>, native: impl Fn() -> isize) -> isize {
         if let Err(errno) = carried.pay(self.is_nonblocking()) {
             return self.or(errno);
@@ -191,12 +191,12 @@ impl<'a, 'f> Call<'a, 'f> {
         done + sent.max(0)
     }
 
-    /// Returns the bytes that were sent.
+    /// Returns the number of bytes sent so far.
     fn done(&self) -> isize {
         (self.whole - self.from.left()) as isize
     }
 
-    /// Returns what was sent, or fails.
+    /// Returns the number of bytes sent, or fails with `errno` if there are none.
     fn or(&self, errno: c_int) -> isize {
         if self.done() > 0 { self.done() } else { fail(errno) }
     }
@@ -206,19 +206,19 @@ impl<'a, 'f> Call<'a, 'f> {
     }
 }
 
-/// Sends bytes through the kernel that lie in the ring behind its end. Waits for room, because the program gave them away. The
-/// lock of the sending end is held.
+/// Sends bytes through the kernel that were written into the ring behind its end. It waits for room, because the program already considers
+/// these bytes sent. The caller holds the send lock.
 fn send_stranded(carried: &CarriedEnd<'_>, mut place: *const u8, mut bytes: usize) {
     let _ = carried.pay(false);
     while bytes > 0 {
-        // SAFETY: bytes of the ring, which only this end uses behind its end.
+        // SAFETY: bytes in the ring behind its end, which only this end of the connection uses.
         let sent = unsafe { kernel::send(carried.fd, place, bytes, MSG_NOSIGNAL) };
         if sent > 0 {
             (place, bytes) = (place.wrapping_add(sent as usize), bytes - sent as usize);
         } else if sent < 0 && kernel::errno() == libc::EAGAIN {
             kernel::poll_one(carried.fd, POLLOUT, Some(NAP));
         } else if sent == 0 || kernel::errno() != libc::EINTR {
-            // The connection has ended, and the next call reports it.
+            // The connection has ended. The next call reports it.
             return;
         }
     }

@@ -1,33 +1,34 @@
-//! A broker that does not answer, since it was stopped: it is left alone for a time, because each request waits for a second.
+//! A broker that does not answer, for example because it was stopped (`SIGSTOP`). The library sends it no requests for a time, because each
+//! request would wait for a second.
 //!
-//! Processes that come from one by `fork` share what they know of it.
+//! Processes that descend from one process by `fork` share this state.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time for which the broker is left alone after a request that was not answered; twice as long after each further one.
+/// Time without requests to the broker after a first request that was not answered; it doubles after each further one.
 const FIRST: Duration = Duration::from_secs(5);
-/// Longest such time.
+/// Longest time without requests to the broker.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// State of a silence.
+/// State of a broker's silence, that is, of the time in which it is sent no requests.
 struct Silence {
-    /// Nanoseconds after [`start`] at which the broker is asked again.
+    /// Nanoseconds after [`start`] at which the next request may be sent.
     until: AtomicU64,
-    /// Nanoseconds of the last silence; zero if the broker answered since.
+    /// Nanoseconds of the last silence; zero if the broker has answered since.
     last: AtomicU64,
 }
 
-/// Returns the state, in memory that a fork does not copy.
+/// Returns the state, in shared memory, so that a fork does not copy it.
 fn state() -> &'static Silence {
     static OWN: Silence = Silence { until: AtomicU64::new(0), last: AtomicU64::new(0) };
     static STATE: OnceLock<&'static Silence> = OnceLock::new();
     STATE.get_or_init(|| {
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-        // SAFETY: new memory.
+        // SAFETY: the kernel chooses new memory.
         let made = unsafe { libc::mmap(std::ptr::null_mut(), size_of::<Silence>(), access, flags, -1, 0) };
-        // SAFETY: never unmapped; zeros are atomic words.
+        // SAFETY: the memory is never unmapped, and zeros are valid atomic words.
         if made == libc::MAP_FAILED { &OWN } else { unsafe { &*made.cast() } }
     })
 }
@@ -37,19 +38,19 @@ fn start() -> Instant {
     *START.get_or_init(Instant::now)
 }
 
-/// Prepares the state that later processes share with this one.
+/// Allocates the state, so that processes forked later share it with this one.
 pub(crate) fn prepare() {
     state();
     start();
 }
 
-/// Returns true while the broker is left alone.
+/// Returns whether requests to the broker are being withheld.
 pub(crate) fn lasts() -> bool {
     let until = state().until.load(Ordering::Relaxed);
     until != 0 && start().elapsed() < Duration::from_nanos(until)
 }
 
-/// Leaves the broker alone: it did not answer.
+/// Begins a silence, because the broker did not answer a request.
 pub(crate) fn begin() {
     let last = Duration::from_nanos(state().last.load(Ordering::Relaxed));
     let next = (last * 2).clamp(FIRST, LONGEST);

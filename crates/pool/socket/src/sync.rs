@@ -1,4 +1,4 @@
-//! Atomic words: the standard library's, or the model checker's (`make models`).
+//! Atomic words: those of the standard library, or those of the model checker (`make models`).
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};

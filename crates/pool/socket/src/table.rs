@@ -1,7 +1,7 @@
-//! Table of the sockets that this process may carry by reference, by descriptor.
+//! Table of the sockets that this process may carry by reference, indexed by descriptor.
 //!
-//! A descriptor without an entry goes straight to the kernel. Entries are never given back to the allocator, so that a thread
-//! which finds one that is just being replaced may still count in it.
+//! Calls on a descriptor without an entry go straight to the kernel. Entries are never freed, so a thread that finds an entry which is just
+//! being replaced can still safely change its counters.
 
 use crate::area::Map;
 use crate::description::{self, Description};
@@ -13,7 +13,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Descriptors from this one on stay with the kernel.
+/// Descriptors from this number on stay with the kernel.
 const MOST: usize = 1 << 16;
 
 static ENTRIES: [AtomicPtr<Entry>; MOST] = [const { AtomicPtr::new(null_mut()) }; MOST];
@@ -21,32 +21,33 @@ static FREE: Mutex<Vec<&'static Entry>> = Mutex::new(Vec::new());
 /// Highest descriptor that ever had an entry.
 static HIGHEST: AtomicI32 = AtomicI32::new(-1);
 
-/// State of a socket in this process. Descriptors made by `dup` share one.
+/// State of a socket in this process. Descriptors made by `dup` share one entry.
 pub(crate) struct Entry {
-    /// Descriptors, and calls under way.
+    /// Number of descriptors and of calls in progress.
     refs: AtomicU32,
     description: AtomicPtr<Description>,
-    /// The mapping; null while there is none.
+    /// Address of the mapped area; null if there is none.
     area: AtomicPtr<u8>,
-    /// Number of this end.
+    /// Number of this end of the connection (0 or 1).
     end: AtomicU32,
     /// Patience of blocking calls.
     pub(crate) patience: Patience,
-    /// Times that a sender found the ring full: `epoll` reports the room after each as a change.
+    /// Number of times that a sender found the ring full. Room that becomes free after such a time is news to an edge-triggered `epoll`
+    /// set.
     pub(crate) was_full: AtomicU32,
-    /// 1 if it is a Unix socket; known once it has an area.
+    /// 1 if it is a Unix socket. Set when the socket gets its area.
     is_unix: AtomicU32,
-    /// 1 if other processes may have the socket that this one does not know of.
+    /// 1 if other processes that this process does not know of may have the socket.
     pub(crate) is_shared: AtomicU32,
-    /// Name of the other end's wakeup that was signalled last.
+    /// Name of the wakeup of the other end that was signalled last.
     pub(crate) signalled: AtomicU64,
-    /// 1 once the kernel's Nagle algorithm was turned off.
+    /// 1 once this library has turned off Nagle's algorithm in the kernel.
     pub(crate) prompt: AtomicU32,
-    /// Value of `TCP_NODELAY` as the program left it, from then on.
+    /// Value of `TCP_NODELAY` as the program set it, once `prompt` is 1.
     pub(crate) nodelay: AtomicU32,
 }
 
-/// A socket in use by a call, under one of its descriptors; dropping it ends the use.
+/// A socket in use by a call, through one of its descriptors. Dropping it ends the use.
 pub(crate) struct Socket {
     pub(crate) fd: c_int,
     entry: &'static Entry,
@@ -66,7 +67,7 @@ impl Drop for Socket {
 }
 
 impl Socket {
-    /// Returns this process's descriptors of the socket.
+    /// Returns the descriptors of the socket in this process.
     pub(crate) fn descriptors(&self) -> Vec<c_int> {
         all(|other| std::ptr::eq(self.entry, other.entry))
     }
@@ -79,26 +80,26 @@ impl Entry {
         unsafe { &*self.description.load(Ordering::Relaxed) }
     }
 
-    /// Returns the area and the number of this end, if this process has mapped one.
+    /// Returns the area and the number of this end of the connection, if this process has mapped the area.
     #[inline]
     pub(crate) fn area(&self) -> Option<(Map, usize)> {
         let base = self.area.load(Ordering::Acquire);
-        // SAFETY: mapped until no call uses the entry any more.
+        // SAFETY: the area stays mapped until no call uses the entry any more.
         (!base.is_null()).then(|| (unsafe { Map::at(base) }, self.end.load(Ordering::Relaxed) as usize & 1))
     }
 
-    /// Returns true if the socket has an area: rings may carry its bytes.
+    /// Returns whether the socket has an area, so that rings may carry its bytes.
     #[inline]
     pub(crate) fn has_area(&self) -> bool {
         !self.area.load(Ordering::Acquire).is_null()
     }
 
-    /// Returns true if it is a Unix socket that has an area.
+    /// Returns whether the socket is a Unix socket that has an area.
     pub(crate) fn is_unix(&self) -> bool {
         self.is_unix.load(Ordering::Relaxed) != 0
     }
 
-    /// Gives the entry its area. Unmaps the area if another thread was first.
+    /// Gives the entry its area. If another thread did so first, `map` is unmapped.
     pub(crate) fn join(&self, map: Map, end: usize, is_unix: bool) {
         self.end.store(end as u32, Ordering::Relaxed);
         self.is_unix.store(u32::from(is_unix), Ordering::Relaxed);
@@ -112,19 +113,19 @@ impl Entry {
         }
     }
 
-    /// Notes that the socket stays with the kernel, or goes back to it, for good.
+    /// Notes that the socket stays with the kernel, or returns to it, for good.
     pub(crate) fn stay(&self) {
         self.description().never.store(1, Ordering::Release);
         self.description().ask_at.store(u32::MAX, Ordering::Relaxed);
     }
 
-    /// Returns true if no process has a descriptor of the socket, but for so many of this one.
+    /// Returns whether no process has a descriptor of the socket, apart from `own` descriptors of this process.
     pub(crate) fn is_last(&self, own: usize) -> bool {
         self.description().holders.load(Ordering::Acquire) as usize <= own
             && self.is_shared.load(Ordering::Relaxed) == 0
     }
 
-    /// Counts one use more, unless there is none.
+    /// Counts one more use of the entry. Returns false if the entry is not in use at all.
     fn hold(&self) -> bool {
         let mut refs = self.refs.load(Ordering::Relaxed);
         while refs != 0 {
@@ -142,12 +143,12 @@ impl Entry {
         }
     }
 
-    /// Ends the entry: no descriptor and no call has it any more.
+    /// Frees the entry, because no descriptor and no call uses it any more.
     fn retire(&'static self) {
         wakeup::give_up(&self.signalled);
         let base = self.area.swap(null_mut(), Ordering::AcqRel);
         if !base.is_null() {
-            // SAFETY: mapped by `join`, and no call uses it any more.
+            // SAFETY: the area was mapped by `join`, and no call uses it any more.
             unsafe { Map::at(base) }.unmap();
         }
         self.description().recycle();
@@ -155,7 +156,7 @@ impl Entry {
     }
 }
 
-/// Returns the socket of a descriptor.
+/// Returns the socket of a descriptor, if it has an entry.
 #[inline]
 pub(crate) fn get(fd: c_int) -> Option<Socket> {
     let place = ENTRIES.get(fd as usize)?;
@@ -164,7 +165,7 @@ pub(crate) fn get(fd: c_int) -> Option<Socket> {
         if found.is_null() {
             return None;
         }
-        // SAFETY: entries are never given back.
+        // SAFETY: entries are never freed.
         let entry = unsafe { &*found };
         if entry.hold() {
             let socket = Socket { fd, entry };
@@ -172,24 +173,24 @@ pub(crate) fn get(fd: c_int) -> Option<Socket> {
                 return Some(socket);
             }
         } else if std::ptr::eq(place.load(Ordering::Acquire), found) {
-            // Between its last use and its removal.
+            // The entry's last use has ended, but it has not been removed yet.
             return None;
         }
     }
 }
 
-/// Returns true if a descriptor has an entry.
+/// Returns whether a descriptor has an entry.
 #[inline]
 pub fn has(fd: c_int) -> bool {
     ENTRIES.get(fd as usize).is_some_and(|place| !place.load(Ordering::Relaxed).is_null())
 }
 
-/// Returns true if a descriptor is a socket that has an area.
+/// Returns whether a descriptor is a socket that has an area.
 pub(crate) fn is_carried(fd: c_int) -> bool {
     has(fd) && get(fd).is_some_and(|socket| socket.has_area())
 }
 
-/// Makes an entry for a connected socket.
+/// Makes an entry for a connected socket, in place of any earlier entry of the descriptor.
 pub(crate) fn insert(fd: c_int, nonblocking: bool, ask_at: u32) {
     if fd as usize >= MOST {
         return;
@@ -232,7 +233,7 @@ pub(crate) fn copy_of(fd: c_int) -> Option<c_int> {
     if found.is_null() {
         return None;
     }
-    // SAFETY: entries are never given back. One use is that of the descriptor itself.
+    // SAFETY: entries are never freed. The descriptor itself accounts for one use.
     if unsafe { (*found).refs.load(Ordering::Acquire) } < 2 {
         return None;
     }
@@ -240,7 +241,7 @@ pub(crate) fn copy_of(fd: c_int) -> Option<c_int> {
     (0..=HIGHEST.load(Ordering::Relaxed)).find(is_copy)
 }
 
-/// Makes a second descriptor of an entry, as `dup` did.
+/// Gives the descriptor `to` the entry of `from`, after a `dup`.
 pub(crate) fn duplicate(from: c_int, to: c_int) {
     remove(to);
     let (Some(socket), Some(place)) = (get(from), ENTRIES.get(to as usize)) else { return };
@@ -250,14 +251,14 @@ pub(crate) fn duplicate(from: c_int, to: c_int) {
     place.store(std::ptr::from_ref(socket.entry).cast_mut(), Ordering::Release);
 }
 
-/// Removes a descriptor's entry, whose socket goes on with the kernel or is closed.
+/// Removes a descriptor's entry, because its socket is closed or stays with the kernel.
 pub(crate) fn remove(fd: c_int) {
     let Some(place) = ENTRIES.get(fd as usize) else { return };
     let found = place.swap(null_mut(), Ordering::AcqRel);
     if found.is_null() {
         return;
     }
-    // SAFETY: entries are never given back.
+    // SAFETY: entries are never freed.
     let entry: &'static Entry = unsafe { &*found };
     entry.description().release();
     entry.release();
@@ -274,7 +275,7 @@ pub(crate) fn for_each(mut then: impl FnMut(&Socket)) {
     }
 }
 
-/// Returns the descriptors that have an entry, of sockets for which a condition holds.
+/// Returns the descriptors that have an entry and whose sockets satisfy a condition.
 pub(crate) fn all(holds: impl Fn(&Socket) -> bool) -> Vec<c_int> {
     let mut found = Vec::new();
     for_each(|socket| {
@@ -285,7 +286,7 @@ pub(crate) fn all(holds: impl Fn(&Socket) -> bool) -> Vec<c_int> {
     found
 }
 
-/// Counts all descriptors once more, before a fork; or once less, when it failed.
+/// Counts every descriptor once more before a fork, or once less if the fork failed.
 pub(crate) fn count_for_child(made: bool) {
     for_each(|socket| {
         let holders = &socket.description().holders;

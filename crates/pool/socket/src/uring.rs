@@ -1,20 +1,20 @@
-//! Programs with an `io_uring`: what they submit there reaches the kernel past this library.
+//! Detection of programs with an `io_uring`, because operations that they submit there bypass this library.
 //!
-//! Such a program's sockets stay with the kernel. Rings that were made before a connection asks are found among the process's
-//! descriptors; for later ones the calls of liburing are watched.
+//! The sockets of such a program stay with the kernel. An `io_uring` that was made before a connection asks the broker is found among the
+//! process's descriptors. To notice later ones, this library intercepts the calls of liburing.
 
 use crate::kernel;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time between two looks at the descriptors.
+/// Time between two searches of the descriptors.
 const EVERY: Duration = Duration::from_millis(100);
 
 static USED: AtomicBool = AtomicBool::new(false);
-/// Nanoseconds after the first look at which the next is due.
+/// Time at which the next search is due, in nanoseconds after the first call.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Returns true if this process has, or had, an `io_uring`.
+/// Returns whether this process has, or had, an `io_uring`.
 pub(crate) fn is_used() -> bool {
     if USED.load(Ordering::Relaxed) {
         return true;
@@ -32,11 +32,11 @@ pub(crate) fn is_used() -> bool {
     is_there
 }
 
-/// Notes that this process has one, or is about to make one.
+/// Notes that this process has an `io_uring`, or is about to make one, and says so once on standard error.
 pub(crate) fn set_used() {
     if !USED.swap(true, Ordering::Relaxed) {
         let text = b"libunrack_sockets: this program uses io_uring, so its sockets stay with the kernel\n";
-        // SAFETY: bytes of our own.
+        // SAFETY: a static text.
         unsafe { libc::syscall(libc::SYS_write, 2, text.as_ptr(), text.len()) };
         kernel::fail(0);
     }

@@ -1,8 +1,8 @@
-//! Sleeping of blocking calls, after they have spun for as long as their [`Patience`](crate::patience::Patience) lasts.
+//! Sleeping of blocking calls, after they have spun for as long as their [`Patience`](crate::patience::Patience) allows.
 //!
-//! A thread that waits for bytes sleeps on its [`Wakeup`] and on the kernel's connection, which reports the end of the peer. Only
-//! one thread of an end does so, its *leader*; others sleep until it has returned. A thread that waits for room sleeps on a word
-//! of the area.
+//! A thread that waits for bytes sleeps on its [`Wakeup`] and on the kernel's connection, which reports when the peer ends. Only one thread
+//! of an end does so, its *leader*; the others sleep until the leader has returned. A thread that waits for room sleeps on a futex in the
+//! area.
 
 use crate::area::{End, Look};
 use crate::deadline::Deadline;
@@ -14,16 +14,16 @@ use libc::{POLLIN, POLLRDHUP, c_int, c_short, pollfd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longest sleep of a sender before it looks whether its peer still lives.
+/// Longest sleep of a sender before it checks whether its peer is still alive.
 const SENDER_NAP: Duration = Duration::from_millis(50);
-/// Longest sleep of a follower before it looks whether its leader still lives.
+/// Longest sleep of a follower before it checks whether its leader is still alive.
 const FOLLOWER_NAP: Duration = Duration::from_millis(20);
-/// Longest sleep of a reader before it looks itself.
+/// Longest sleep of a reader before it checks the ring itself.
 const NAP: Duration = Duration::from_secs(1);
-/// Longest sleep of a call that waits for more bytes than are there, which wake bytes do not wake.
+/// Longest sleep of a call that waits for more bytes than there are, because wake bytes do not wake such a call.
 const MORE_NAP: Duration = Duration::from_millis(10);
 
-/// Waits until the ring has bytes, or the kernel reports something. `has_some` says that the call has bytes already.
+/// Waits until the ring has bytes, or the kernel reports an event. `has_some` means that the call already has bytes to return.
 pub(crate) fn for_data(carried: &CarriedEnd<'_>, deadline: &mut Deadline, has_some: bool) -> Woken {
     let begin = Instant::now();
     let has_news = || carried.inward.look() != Look::Empty;
@@ -31,7 +31,7 @@ pub(crate) fn for_data(carried: &CarriedEnd<'_>, deadline: &mut Deadline, has_so
     if patience.spin(has_news) {
         return Woken::Look;
     }
-    // A peer that only sends wakes would otherwise keep the call from ending in time.
+    // Without this check, a peer that sends only wake bytes would keep the call from timing out.
     if deadline.was_over_at(begin) {
         return Woken::Error(libc::EAGAIN);
     }
@@ -42,7 +42,7 @@ pub(crate) fn for_data(carried: &CarriedEnd<'_>, deadline: &mut Deadline, has_so
         return follow(end, turn);
     }
     let asleep = Asleep::new(end);
-    // Before the request to be woken: its answer must not be among them.
+    // Drain before requesting a wakeup. Otherwise the wake byte that answers the request could be drained too.
     carried.drain();
     carried.inward.request_data();
     let deadline = deadline.at();
@@ -57,14 +57,14 @@ pub(crate) fn for_data(carried: &CarriedEnd<'_>, deadline: &mut Deadline, has_so
     woken
 }
 
-/// A thread that sleeps for an end; dropping it ends the sleep.
+/// Registration of a thread that is about to sleep until the other end of a connection wakes it. Dropping it ends the sleep.
 struct Asleep<'a> {
     end: &'a End,
     wakeup: Option<Wakeup>,
 }
 
 impl<'a> Asleep<'a> {
-    /// States how this thread is woken. The request to be woken follows.
+    /// Registers this thread and states in the area how it is woken. The caller requests the wakeup afterwards.
     fn new(end: &'a End) -> Asleep<'a> {
         let wakeup = Wakeup::of_thread();
         let alone = end.sleepers.fetch_add(1, Ordering::SeqCst) == 0;
@@ -72,8 +72,8 @@ impl<'a> Asleep<'a> {
         Asleep { end, wakeup }
     }
 
-    /// Sleeps until the wakeup is signalled or a descriptor has something to receive, for a time at most. Returns what the
-    /// kernel reports of the descriptor, or the reason to give up. `has_some` says that there are bytes for the call already.
+    /// Sleeps until the wakeup is signalled or the descriptor is readable, at most for `most`. Returns the events that the kernel reports
+    /// for the descriptor, or the error with which the call gives up. `has_some` means that the call already has bytes to return.
     fn doze(
         &self,
         fd: c_int,
@@ -86,7 +86,7 @@ impl<'a> Asleep<'a> {
             pollfd { fd: self.wakeup.map_or(-1, |wakeup| wakeup.fd), events: POLLIN, revents: 0 },
         ];
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        // SAFETY: no mask.
+        // SAFETY: the mask is null.
         let ready = unsafe { kernel::poll(&mut both, Some(left.unwrap_or(most).min(most)), std::ptr::null()) };
         if let Some(wakeup) = self.wakeup
             && both[1].revents != 0
@@ -95,13 +95,13 @@ impl<'a> Asleep<'a> {
         }
         match ready {
             0 if left.is_some_and(|left| left <= most) => Err(libc::EAGAIN),
-            // As the kernel: a call with a time-out, or with a part of its bytes, is not begun again after a signal.
+            // As in the kernel, a signal always interrupts a call that has a timeout or has received some of its bytes.
             ..0 if left.is_some() || has_some || kernel::is_interruptible() => Err(kernel::errno()),
             _ => Ok(both[0].revents),
         }
     }
 
-    /// Sleeps until the wakeup is signalled, or the kernel reports something of the connection.
+    /// Sleeps until the wakeup is signalled or the kernel reports an event on the connection.
     fn sleep(&self, carried: &CarriedEnd<'_>, deadline: Option<Instant>, has_some: bool) -> Woken {
         match self.doze(carried.fd, deadline, NAP, has_some) {
             Err(errno) => Woken::Error(errno),
@@ -117,10 +117,10 @@ impl Drop for Asleep<'_> {
     }
 }
 
-/// Waits until the kernel has something to receive, or the ring has begun to carry. It may return early.
+/// Waits until the kernel has bytes to receive, or the ring has begun to carry. It may return early.
 ///
-/// The request to be woken states this thread's wakeup: another thread's may be known to the other end, which signals that
-/// alone.
+/// This thread states its wakeup in the area first. Otherwise the area could name another thread's wakeup, and the other end would signal
+/// only that one.
 pub(crate) fn for_first(
     carried: &CarriedEnd<'_>,
     deadline: &mut Deadline,
@@ -135,7 +135,7 @@ pub(crate) fn for_first(
     asleep.doze(carried.fd, deadline, NAP, has_some).map(|_| ())
 }
 
-/// Waits until a condition holds that bytes in the ring or in the kernel may bring about, or no more can come.
+/// Waits until a condition holds that depends on the bytes in the ring or in the kernel, or until no more bytes can come.
 pub(crate) fn for_more(
     carried: &CarriedEnd<'_>,
     deadline: &mut Deadline,
@@ -146,25 +146,25 @@ pub(crate) fn for_more(
         let asleep = Asleep::new(carried.this_end());
         carried.inward.request_data();
         if !holds() {
-            // Not on the kernel's connection, which reports the bytes that are not to be taken.
+            // Do not poll the kernel's connection: it would report the bytes that this call leaves unread.
             asleep.doze(-1, deadline, MORE_NAP, carried.readable() > 0)?;
         }
     }
     Ok(())
 }
 
-/// Returns true if nothing can come any more in the direction of this end.
+/// Returns whether no more bytes can come in the direction to this end.
 fn has_ended(fd: c_int) -> bool {
     kernel::poll_one(fd, POLLRDHUP, Some(Duration::ZERO)).0 > 0
 }
 
-/// Waits until the kernel has bytes, in a call that has some already. Returns false if none are to come now: the direction has
-/// ended, the call's time is over, or a signal interrupted it.
+/// Waits until the kernel has bytes, for a call that already has some. Returns false if the call should wait no longer: the direction has
+/// ended, the call has timed out, or a signal interrupted it.
 pub(crate) fn for_kernel(fd: c_int, deadline: &mut Deadline) -> bool {
     let left = deadline.left();
     match kernel::poll_one(fd, POLLIN, left).0 {
         ..=0 => false,
-        // A peer that only sends wake bytes does not keep the call.
+        // Return false if there are no bytes, so that a peer which sends only wake bytes cannot hold up the call.
         _ => kernel::readable(fd) > 0 && left.is_none_or(|left| !left.is_zero()),
     }
 }
@@ -172,7 +172,7 @@ pub(crate) fn for_kernel(fd: c_int, deadline: &mut Deadline) -> bool {
 fn lead(leader: &AtomicU32, own: u32) -> bool {
     match leader.compare_exchange(0, own, Ordering::AcqRel, Ordering::Relaxed) {
         Ok(_) => true,
-        // A leader that was killed; or a signal handler of its own thread.
+        // The old leader was killed, or it is this same thread, interrupted by a signal handler.
         Err(other) if other == own || kernel::is_gone(other) => {
             leader.compare_exchange(other, own, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         }
@@ -189,7 +189,7 @@ fn follow(end: &End, turn: u32) -> Woken {
     Woken::Look
 }
 
-/// Waits until the ring has room. `has_some` says that the call has sent a part. Returns the reason to give up, if any.
+/// Waits until the ring has room. `has_some` means that the call has sent a part already. Returns the error to give up with, if any.
 pub(crate) fn for_room(
     carried: &CarriedEnd<'_>,
     deadline: Option<Instant>,
@@ -216,7 +216,7 @@ pub(crate) fn for_room(
     patience.learn(begin.elapsed());
     let reason = if slept == 0 { 0 } else { kernel::errno() };
     match reason {
-        // As the kernel: what was sent is returned, whatever the handler asks for (`SA_RESTART`).
+        // As in the kernel, a call that has sent a part returns it, even if the signal handler has `SA_RESTART`.
         libc::EINTR if has_some || deadline.is_some() || kernel::is_interruptible() => Some(libc::EINTR),
         libc::ETIMEDOUT if carried.is_dead() => Some(libc::EPIPE),
         _ => None,

@@ -1,11 +1,12 @@
-//! Wakeups: `eventfd`s by which the other end wakes a thread that sleeps, at a fraction of what a byte through TCP costs.
+//! Wakeups: `eventfd`s by which one end of a connection wakes a sleeping thread of the other end. This costs a fraction of a byte sent
+//! through TCP.
 //!
-//! Each thread that sleeps in `poll` or in a blocking call has one, and each `epoll` set with carried sockets. The sleeper
-//! writes the name of its wakeup into the area. A thread of the other end asks the broker for the wakeup of that name, once,
-//! and keeps it. Where there is none, the sleeper is woken by a byte through the kernel's connection, which every sleeper
-//! watches as well.
+//! Each thread that sleeps in `poll` or in a blocking call has a wakeup, and so does each `epoll` set with carried sockets. The sleeping
+//! thread writes the name of its wakeup into the area. A thread of the other end asks the broker once for the wakeup with this name, and
+//! keeps it. If there is no wakeup, the other end sends a byte through the kernel's connection instead, because every sleeping thread polls
+//! that connection too.
 //!
-//! Descriptors of wakeups belong to this library: they lie at high numbers, and the program can neither close nor replace them.
+//! The descriptors of wakeups belong to this library: they have high numbers, and the program can neither close nor replace them.
 
 use crate::area::End;
 use crate::kernel;
@@ -17,56 +18,56 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
-/// Name that says: wake by bytes, since several may sleep.
+/// Name that means: wake by bytes through the kernel, because several threads may be asleep.
 pub(crate) const BY_BYTES: u64 = u64::MAX;
-/// Bit of a name in an area: the wakeup is a set's, on which a thread may sleep at any time.
+/// Bit of a name in an area: the wakeup belongs to an `epoll` set, on which a thread may sleep at any time.
 const OF_SET: u64 = 1;
-/// Lowest number of a wakeup's descriptor, above what programs use.
+/// Lowest descriptor number of a wakeup. Programs rarely use numbers from here on.
 const LOWEST: c_int = 900;
-/// Descriptors from this one on are no wakeups.
+/// Descriptor numbers from this one on are not used for wakeups.
 const MOST: usize = 4096;
-/// Wakeups of other processes that are kept.
+/// Number of wakeups of other processes that can be kept.
 const KEPT: usize = 256;
-/// Places where the wakeup of a name may be kept.
+/// Number of places in [`OTHERS`] where the wakeup with a given name may be kept.
 const PROBES: usize = 8;
 
-/// A wakeup of this process.
+/// A wakeup that this process made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Wakeup {
     pub(crate) fd: c_int,
     name: u64,
 }
 
-/// Descriptors of wakeups, a bit each.
+/// Bitmap of the descriptors that are wakeups.
 static OURS: [AtomicU64; MOST / 64] = [const { AtomicU64::new(0) }; MOST / 64];
-/// True once no wakeup could be made: there is no broker, or there are no descriptors.
+/// True once making a wakeup has failed, because there is no broker or no free descriptor.
 static NONE_TO_BE_HAD: AtomicBool = AtomicBool::new(false);
-/// Wakeups of threads that ended, for others.
+/// Wakeups of threads that ended, for reuse by other threads.
 static FREE: Mutex<Vec<Wakeup>> = Mutex::new(Vec::new());
-/// Wakeups of sets that were closed, for others.
+/// Wakeups of sets that were closed, for reuse by other sets.
 static FREE_OF_SETS: Mutex<Vec<Wakeup>> = Mutex::new(Vec::new());
-/// Descriptors of all wakeups of threads, for the child of a fork to close.
+/// Descriptors of the wakeups of all threads. The child of a fork closes them.
 static OF_THREADS: Mutex<Vec<c_int>> = Mutex::new(Vec::new());
 
-/// Wakeup of another process, which connections of this one share.
+/// Wakeup of another process, shared by the connections of this process.
 struct Kept {
     name: AtomicU64,
     fd: AtomicI32,
-    /// Connections that signal it. Changed under [`CHANGE`], as the rest.
+    /// Number of connections that signal this wakeup. All fields change only under [`CHANGE`].
     users: AtomicU32,
 }
 
-/// Wakeups of other processes, each in one of [`PROBES`] places that its name gives.
+/// Wakeups of other processes. The name of a wakeup determines [`PROBES`] places where it may be.
 static OTHERS: [Kept; KEPT] =
     [const { Kept { name: AtomicU64::new(0), fd: AtomicI32::new(-1), users: AtomicU32::new(0) } }; KEPT];
-/// Lock of [`OTHERS`].
+/// Lock for changes of [`OTHERS`].
 static CHANGE: Mutex<()> = Mutex::new(());
-/// Lock of wakeups that are being made: see [`while_still`].
+/// Lock that is held while a wakeup is being made: see [`while_still`].
 static MAKING: Mutex<()> = Mutex::new(());
-/// Attempts to take the lock of wakeups that are being made.
+/// Attempts to take a lock before giving up.
 const ATTEMPTS: u32 = 1000;
 
-/// Returns true if a descriptor is a wakeup's, which the program must not touch.
+/// Returns whether a descriptor is a wakeup, which the program must not touch.
 #[inline]
 pub fn is_ours(fd: c_int) -> bool {
     fd >= LOWEST
@@ -74,20 +75,20 @@ pub fn is_ours(fd: c_int) -> bool {
         && OURS[fd as usize / 64].load(Ordering::Relaxed) >> (fd % 64) & 1 != 0
 }
 
-/// Returns the descriptors of all wakeups, in order.
+/// Returns the descriptors of all wakeups, in ascending order.
 pub fn all() -> impl Iterator<Item = u32> {
     (LOWEST..MOST as c_int).filter(|fd| is_ours(*fd)).map(|fd| fd as u32)
 }
 
-/// Runs a function that closes descriptors of the program, while no wakeup is being made: one that is not known yet would be
-/// closed as well.
+/// Runs a function that closes descriptors of the program, while no wakeup is being made. Otherwise the function could close a new wakeup
+/// that is not yet marked as one.
 pub fn while_still<T>(then: impl FnOnce() -> T) -> T {
     let _still = keep_still();
     then()
 }
 
-/// Takes the lock of wakeups that are being made; none if that lasts, because its owner may not exist: the child of a fork
-/// has one thread only.
+/// Takes the lock on the making of wakeups. Returns `None` after [`ATTEMPTS`] attempts, because the lock's owner may not exist: the child
+/// of a fork has only one of the parent's threads.
 fn keep_still() -> Option<MutexGuard<'static, ()>> {
     (0..ATTEMPTS).find_map(|_| {
         let taken = MAKING.try_lock().ok();
@@ -98,7 +99,7 @@ fn keep_still() -> Option<MutexGuard<'static, ()>> {
     })
 }
 
-/// Marks a descriptor as a wakeup's, or no longer.
+/// Marks a descriptor as a wakeup, or removes the mark.
 fn mark(fd: c_int, is_wakeup: bool) {
     let (word, bit) = (&OURS[fd as usize / 64], 1 << (fd % 64));
     if is_wakeup {
@@ -108,10 +109,10 @@ fn mark(fd: c_int, is_wakeup: bool) {
     };
 }
 
-/// Moves a descriptor out of the program's way. The first one is closed.
+/// Moves a descriptor to a high number that programs do not use, and closes the original.
 fn hide(fd: Descriptor) -> Option<c_int> {
     let _hiding = keep_still();
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let hidden = unsafe { libc::syscall(libc::SYS_fcntl, fd.0, libc::F_DUPFD_CLOEXEC, LOWEST) };
     let hidden = (hidden >= 0).then_some(hidden as c_int)?;
     if hidden as usize >= MOST {
@@ -122,7 +123,7 @@ fn hide(fd: Descriptor) -> Option<c_int> {
     Some(hidden)
 }
 
-/// Makes a wakeup, which the broker gives a name.
+/// Makes a wakeup, to which the broker gives a name.
 fn make() -> Option<Wakeup> {
     if NONE_TO_BE_HAD.load(Ordering::Relaxed) {
         return None;
@@ -142,7 +143,7 @@ fn make_named() -> Option<Wakeup> {
 }
 
 fn eventfd() -> Option<Descriptor> {
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let made = unsafe { libc::syscall(libc::SYS_eventfd2, 0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
     (made >= 0).then_some(Descriptor(made as c_int))
 }
@@ -153,11 +154,11 @@ fn close(fd: c_int) {
 }
 
 impl Wakeup {
-    /// Returns this thread's wakeup, if it can have one.
+    /// Returns this thread's wakeup, and makes one if necessary; `None` if none can be made.
     pub(crate) fn of_thread() -> Option<Wakeup> {
         OWN.try_with(|own| {
             if own.0.get().is_none() {
-                // A lock that is held may be this thread's own, which a signal interrupted.
+                // Do not wait for the lock: this thread may hold it itself, if this is a signal handler.
                 let free = FREE.try_lock().ok()?.pop();
                 own.0.set(free.or_else(make_for_thread));
             }
@@ -166,14 +167,14 @@ impl Wakeup {
         .ok()?
     }
 
-    /// Returns a wakeup for a set, if there is one to be had.
+    /// Returns a wakeup for an `epoll` set; `None` if none can be made.
     pub(crate) fn of_set() -> Option<Wakeup> {
-        // A lock that is held may be this thread's own, which a signal interrupted.
+        // Do not wait for the lock: this thread may hold it itself, if this is a signal handler.
         let free = FREE_OF_SETS.try_lock().ok().and_then(|mut free| free.pop());
         free.or_else(make)
     }
 
-    /// Gives back the wakeup of a set that is closed: the broker names only so many for a process.
+    /// Keeps the wakeup of a closed set for reuse, because the broker names only a limited number of wakeups for a process.
     pub(crate) fn give_back(self) {
         match FREE_OF_SETS.try_lock() {
             Ok(mut free) => free.push(self),
@@ -181,27 +182,27 @@ impl Wakeup {
         }
     }
 
-    /// Wakes the threads that sleep on it.
+    /// Wakes the threads that sleep on this wakeup.
     pub(crate) fn signal(self) {
         signal(self.fd);
     }
 
-    /// Takes in the signals that came.
+    /// Consumes the signals that have arrived.
     pub(crate) fn clear(self) {
         let mut count = 0_u64;
-        // SAFETY: eight bytes of our own.
+        // SAFETY: a local variable of eight bytes.
         unsafe { libc::syscall(libc::SYS_read, self.fd, &raw mut count, 8) };
     }
 }
 
-/// Signals an `eventfd`. One whose count is full has signals already.
+/// Signals an `eventfd`. If its counter is full, the signal is not needed, because earlier ones are still there.
 fn signal(fd: c_int) {
     let one = 1_u64;
-    // SAFETY: eight bytes of our own.
+    // SAFETY: a local variable of eight bytes.
     unsafe { libc::syscall(libc::SYS_write, fd, &raw const one, 8) };
 }
 
-/// Wakeup of a thread, which another thread has after it.
+/// Wakeup of a thread. When the thread ends, the wakeup becomes free for another thread.
 struct OfThread(Cell<Option<Wakeup>>);
 
 impl Drop for OfThread {
@@ -223,7 +224,7 @@ fn make_for_thread() -> Option<Wakeup> {
     Some(wakeup)
 }
 
-/// Forgets wakeups of threads, in the child of a fork: they are the parent's.
+/// Forgets and closes the wakeups of threads, in the child of a fork, because they are the parent's.
 pub(crate) fn in_child() {
     let _ = OWN.try_with(|own| own.0.set(None));
     match FREE.try_lock() {
@@ -237,7 +238,8 @@ pub(crate) fn in_child() {
     all.drain(..).chain(of_sets.into_iter().map(|wakeup| wakeup.fd)).for_each(close);
 }
 
-/// States by which wakeup an end is woken, before a request to be woken. `alone` says that no other thread of the end sleeps.
+/// States in the shared area which wakeup wakes this end of a connection, before the wakeup is requested. `alone` means that no other
+/// thread of this end sleeps.
 pub(crate) fn state(end: &End, wakeup: Option<Wakeup>, is_set: bool, alone: bool) {
     let name = wakeup.map_or(BY_BYTES, |wakeup| wakeup.name | if is_set { OF_SET } else { 0 });
     let stated = end.wakeup.load(Ordering::SeqCst);
@@ -251,14 +253,15 @@ pub(crate) fn state(end: &End, wakeup: Option<Wakeup>, is_set: bool, alone: bool
     }
 }
 
-/// Returns true if wake bytes may be meant for several sleepers, of which one takes them in.
+/// Returns whether a wake byte may be meant for several sleeping threads, only one of which receives it.
 pub(crate) fn may_wake_several(end: &End) -> bool {
-    // All bits of `BY_BYTES` are set.
+    // This bit is also set in `BY_BYTES`, whose bits are all set.
     end.wakeup.load(Ordering::SeqCst) & OF_SET != 0
 }
 
-/// Signals the wakeup that an end stated. `signalled` is the name of the one that this connection signalled before, which stays
-/// open until then. Returns false if the end has to be woken by a byte.
+/// Signals the wakeup that the other end of a connection has stated in the area. Returns false if that end has to be woken by a byte
+/// instead. `signalled` is the name of the wakeup that this connection signalled last; that wakeup stays open until the connection signals
+/// another.
 pub(crate) fn signal_stated(end: &End, signalled: &AtomicU64) -> bool {
     let stated = end.wakeup.load(Ordering::SeqCst);
     if stated == 0 || stated == BY_BYTES {
@@ -281,10 +284,10 @@ pub(crate) fn signal_stated(end: &End, signalled: &AtomicU64) -> bool {
     true
 }
 
-/// Gives up the wakeup that a connection signalled: the connection is over, and no call uses it any more.
+/// Releases the wakeup that a connection signalled, because the connection is over and no call uses the wakeup any more.
 pub(crate) fn give_up(signalled: &AtomicU64) {
     if signalled.load(Ordering::Acquire) != 0 && change(signalled, 0) == Fetched::NotNow {
-        // Kept open: that costs a descriptor, and no more.
+        // The wakeup stays open. This only costs a descriptor.
         signalled.store(0, Ordering::Release);
     }
 }
@@ -301,14 +304,14 @@ fn find(name: u64) -> Option<&'static Kept> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fetched {
     Kept,
-    /// Another thread changes the kept wakeups.
+    /// Another thread is changing the kept wakeups.
     NotNow,
-    /// The broker knows no such wakeup, or there is no descriptor for it.
+    /// The broker knows no wakeup with this name, or no descriptor or place is free for it.
     Never,
 }
 
-/// Makes a connection signal another wakeup than before, which the broker is asked for if no connection signals it; zero for
-/// none.
+/// Makes a connection signal the wakeup named `name` instead of its previous one. The broker is asked for the wakeup unless another
+/// connection already signals it. A name of zero means none.
 #[cold]
 fn change(signalled: &AtomicU64, name: u64) -> Fetched {
     let mut attempts = (0..ATTEMPTS).map(|_| CHANGE.try_lock().inspect_err(|_| std::thread::yield_now()));
@@ -332,7 +335,7 @@ fn change(signalled: &AtomicU64, name: u64) -> Fetched {
 }
 
 fn ask(name: u64) -> Option<Descriptor> {
-    // A request has a descriptor beside it; any will do.
+    // Every request must carry a descriptor, so send an unused one.
     let beside = eventfd()?;
     match request::send(Request::Wakeup(name), beside.0)? {
         (Reply::Wakeup, Some(fd)) => Some(fd),
@@ -340,7 +343,7 @@ fn ask(name: u64) -> Option<Descriptor> {
     }
 }
 
-/// Keeps a wakeup, if there is a place.
+/// Keeps a wakeup of another process. Returns false if no place or descriptor is free.
 fn keep(name: u64, fd: Descriptor) -> bool {
     let Some(place) = places(name).find(|kept| kept.name.load(Ordering::Relaxed) == 0) else { return false };
     let Some(fd) = hide(fd) else { return false };

@@ -1,8 +1,8 @@
-//! Messages between a process and the broker: after a greeting, one request and one reply a connection, each with a descriptor
-//! beside it.
+//! Messages between a process and the broker. On each connection the process sends a greeting and one request with a descriptor attached,
+//! and the broker replies to both.
 //!
-//! A request comes with the socket itself: so the broker reads from the kernel which connection it is, and no process can
-//! ask for one that it does not have.
+//! The descriptor attached to a request for an area is the socket itself. The broker reads from the kernel which connection the socket
+//! belongs to, so no process can ask for a connection that it does not have.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, transmute};
@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, transmute};
 /// Version of these messages.
 pub const VERSION: u32 = 3;
 const MAGIC: u32 = u32::from_le_bytes(*b"usk1");
-/// Bytes of a message.
+/// Size of a message, in bytes.
 pub const BYTES: usize = size_of::<Layout>();
 const _: () = assert!(BYTES == 32);
 
@@ -28,42 +28,42 @@ struct Layout {
 /// Request to the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
-    /// Asks for the area of the connection whose socket is beside it.
+    /// Asks for the area of the connection whose socket is attached.
     Area(Connection),
-    /// Asks for a name of the wakeup that is beside it.
+    /// Asks for a name for the wakeup that is attached.
     Name,
-    /// Asks for the wakeup of that name.
+    /// Asks for the wakeup that has this name.
     Wakeup(u64),
-    /// Asks whether the broker answers, before a descriptor is sent to it: one that was stopped would keep what it was sent,
-    /// and so a connection beyond its program's close.
+    /// Asks whether the broker answers, before a descriptor is sent to it. A stopped broker would keep such a descriptor open, and thereby
+    /// keep the connection open after its program closed it.
     Hello,
 }
 
-/// Connection, as one end names it.
+/// Connection, as one of its ends identifies it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connection {
-    /// Number of the socket's inode, for Unix sockets, which have no other name; zero otherwise.
+    /// Inode number of the socket, if it is a Unix socket, because Unix sockets have no other name; zero otherwise.
     pub own: u64,
-    /// Number of the inode of its peer.
+    /// Inode number of the peer's socket.
     pub peer: u64,
-    /// True if the process wants an area that was handed out before, and no new one.
+    /// True if the process wants an area that was handed out before, and no new area.
     pub again: bool,
 }
 
-/// Reply to a request.
+/// Reply of the broker to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
-    /// The area comes with this message; the number says which end this is.
+    /// The area is attached. The number is that of the end that asked (0 or 1).
     Area(u32),
     /// The other end has not asked yet.
     NotYet,
-    /// Refusal: the connection stays with the kernel, the wakeup has no name, or there is none of that name.
+    /// Refusal: the connection stays with the kernel, the broker gives the wakeup no name, or no wakeup has this name.
     Never,
     /// Name of the wakeup.
     Named(u64),
-    /// The wakeup comes with this message.
+    /// The wakeup is attached.
     Wakeup,
-    /// The request may follow.
+    /// Answer to [`Request::Hello`]: the process may send its request.
     Ready,
 }
 
@@ -78,7 +78,7 @@ impl Request {
         }
     }
 
-    /// Reads the bytes that came.
+    /// Decodes a message; `None` if it is not a valid request.
     pub fn decode(bytes: &[u8]) -> Option<Request> {
         match decode(bytes)? {
             (again @ 0..=1, own, peer) => Some(Request::Area(Connection { own, peer, again: again != 0 })),
@@ -103,7 +103,7 @@ impl Reply {
         }
     }
 
-    /// Reads the bytes that came.
+    /// Decodes a message; `None` if it is not a valid reply.
     pub fn decode(bytes: &[u8]) -> Option<Reply> {
         match decode(bytes)? {
             (0, end @ 0..=1, _) => Some(Reply::Area(end as u32)),
@@ -137,7 +137,7 @@ fn decode(bytes: &[u8]) -> Option<(u32, u64, u64)> {
 mod tests {
     use super::*;
 
-    /// Layout of both messages: a broker of another release reads them.
+    /// Layout of requests and replies. It must not change within a version, because a broker of another release may read them.
     #[test]
     fn each_field_has_its_place() {
         let own = 0x0102_0304_0506_0708;

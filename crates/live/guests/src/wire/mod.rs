@@ -4,22 +4,22 @@
 //! kind: u8 | program: u32 | length: u32 | payload            numbers are little-endian
 //! ```
 //!
-//! Both ends send [`Frame::Hello`] first, with their version. Frames of several programs mix on one stream; `program`
-//! says whose they are. At most [`WINDOW`] frames of a program's stream are on their way: whoever passes one on answers
-//! with [`Frame::Took`], so that a program that is not read holds up no other. Either end may be wrong or malicious:
-//! lengths are bounded, and what is malformed is an error, after which the stream is of no use.
+//! Each end first sends [`Frame::Hello`] with its version. Frames of several programs mix on one stream; `program` is the number of the
+//! frame's program. At most [`WINDOW`] frames of a program's stream are in flight: an end that has passed a frame on answers with
+//! [`Frame::Took`]. Therefore a program whose output is not read does not hold up others. Each end must expect that the other is faulty or
+//! malicious: lengths are bounded, and a malformed frame is an error, after which the stream is unusable.
 
 use std::io::{self, Read, Write};
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, transmute};
 
-/// Version of this protocol. Both ends are of one build, unless a file was replaced in between.
+/// Version of this protocol. The two ends are of the same build, unless a file was replaced in between.
 pub(crate) const VERSION: u32 = 1;
-/// Frames of one stream of a program that may be on their way.
+/// Frames of one stream of a program that may be in flight.
 pub(crate) const WINDOW: usize = 8;
 /// Most bytes of a program's stream in one frame.
 pub(crate) const MOST_BYTES: usize = 32 << 10;
-/// Most bytes of a payload, which a command line may need.
+/// Most bytes of a payload. A long command line may need this size.
 const MOST_PAYLOAD: usize = 4 << 20;
 
 /// Start of a frame.
@@ -28,7 +28,7 @@ const MOST_PAYLOAD: usize = 4 << 20;
 struct Header {
     kind: u8,
     program: U32,
-    /// Bytes of the payload, which follows.
+    /// Length of the payload that follows, in bytes.
     length: U32,
 }
 
@@ -43,30 +43,30 @@ pub(crate) enum Stream {
     Errors,
 }
 
-/// Program to run, with what it gets from whoever starts it. Texts are bytes, as Linux has them.
+/// Program to run, with the data that it gets from the process that starts it. Texts are bytes, as in Linux.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Program {
     /// Name and arguments.
     pub(crate) words: Vec<Vec<u8>>,
     pub(crate) variables: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Folder to run in; the root if it does not exist in the guest.
+    /// Folder to run in. If it does not exist in the guest, the program runs in the root.
     pub(crate) folder: Vec<u8>,
 }
 
-/// End of a program.
+/// How a program ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuestExit {
     Exited(u8),
-    /// Ended by this signal.
+    /// This signal ended the program.
     Signalled(u8),
-    /// Failure to start, with the status that a shell would give, and why.
+    /// The program failed to start. `status` is the status that a shell would return, and `why` is the reason.
     NotStarted {
         status: u8,
         why: String,
     },
 }
 
-/// Message of either end.
+/// Message between the two ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Frame {
     Hello {
@@ -76,7 +76,7 @@ pub(crate) enum Frame {
         program: u32,
         it: Program,
     },
-    /// Bytes of a stream; none for its end.
+    /// Bytes of a stream; an empty frame marks its end.
     Bytes {
         program: u32,
         stream: Stream,
@@ -87,12 +87,12 @@ pub(crate) enum Frame {
         program: u32,
         stream: Stream,
     },
-    /// Signal for the program, and the answer of the agent.
+    /// Signal for the program, or the agent's answer to it.
     Signal {
         program: u32,
         signal: u8,
     },
-    /// Whoever started the program has gone: it is killed.
+    /// The process that started the program is gone, so the program is killed.
     Leave {
         program: u32,
     },
@@ -102,7 +102,7 @@ pub(crate) enum Frame {
     },
 }
 
-/// Reason why a stream cannot be read on.
+/// Reason why a stream cannot be read any further.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WireError {
     #[error("{0}")]
@@ -124,7 +124,7 @@ impl Stream {
 }
 
 impl Frame {
-    /// Returns the program that the frame is about; `None` of [`Frame::Hello`].
+    /// Returns the program that the frame is about; `None` for [`Frame::Hello`].
     pub(crate) fn program(&self) -> Option<u32> {
         match self {
             Frame::Hello { .. } => None,
@@ -137,7 +137,7 @@ impl Frame {
         }
     }
 
-    /// Returns the same frame about another program.
+    /// Returns the same frame with another program number.
     pub(crate) fn with_program(mut self, number: u32) -> Frame {
         match &mut self {
             Frame::Hello { .. } => {}
@@ -154,7 +154,7 @@ impl Frame {
     /// Writes the frame.
     ///
     /// # Errors
-    /// If `to` cannot be written, or [`io::ErrorKind::InvalidInput`] if the frame is longer than the protocol allows.
+    /// Fails if `to` cannot be written, or with [`io::ErrorKind::InvalidInput`] if the frame is longer than the protocol allows.
     pub(crate) fn write(&self, to: &mut impl Write) -> io::Result<()> {
         let bytes = self.to_bytes();
         if bytes.len() > HEADER + MOST_PAYLOAD {
@@ -182,7 +182,7 @@ impl Frame {
     /// Reads a frame; `None` at the end of the stream.
     ///
     /// # Errors
-    /// If `from` cannot be read, ends inside a frame, or a frame is malformed.
+    /// Fails if `from` cannot be read, if it ends inside a frame, or if a frame is malformed.
     pub(crate) fn read(from: &mut impl Read) -> Result<Option<Frame>, WireError> {
         let mut header = [0; HEADER];
         match from.read(&mut header[..1]) {
@@ -220,7 +220,7 @@ impl Frame {
     }
 }
 
-/// Returns the most bytes that the payload of a kind of frame has.
+/// Returns the most bytes that the payload of this kind of frame may have.
 fn longest(kind: u8) -> Result<usize, WireError> {
     match kind {
         0 => Ok(4),
@@ -256,7 +256,7 @@ impl Program {
     fn from_rest(rest: &mut Rest) -> Result<Program, WireError> {
         let folder = rest.text()?;
         let count = Rest(&rest.text()?).number()?;
-        // Each word takes 4 bytes or more, so a wrong count ends with the payload.
+        // A wrong count ends with the payload, because each word takes at least 4 bytes.
         let words = (0..count).map(|_| rest.text()).collect::<Result<Vec<_>, _>>()?;
         let mut variables = Vec::new();
         while !rest.0.is_empty() {
@@ -270,7 +270,7 @@ impl Program {
 }
 
 impl GuestExit {
-    /// Returns the exit status that a shell gives.
+    /// Returns the exit status that a shell would return.
     pub fn status(&self) -> u8 {
         match self {
             GuestExit::Exited(status) | GuestExit::NotStarted { status, .. } => *status,

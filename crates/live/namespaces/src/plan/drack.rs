@@ -37,7 +37,7 @@ impl Names<'_> {
         format!("{}-core{core}", self.prefix)
     }
 
-    /// Returns the address of host `n` (from 1; [`ROUTER`] is the router) in the network of NIC `j` of a rack.
+    /// Returns the address of host `n` in the network of NIC `j` of a rack. Hosts are numbered from 1, and [`ROUTER`] is the router.
     fn address(&self, rack: u32, j: u32, n: u32) -> Ipv4Addr {
         Ipv4Addr::new(10, rack as u8, j as u8, n as u8)
     }
@@ -46,8 +46,8 @@ impl Names<'_> {
         format!("10.{rack}.{j}.0/24")
     }
 
-    /// Returns the NIC, by its place in the rack, by which a host reaches the NIC `to` of another rack: one at the
-    /// same switch if there is one, else the NIC of the same place.
+    /// Returns the NIC, by its place in the rack, through which a host reaches NIC `to` of another rack. It is a NIC at the same switch as
+    /// `to` if the rack has one; otherwise it is the NIC at the same place.
     fn way(&self, rack: u32, to: u32) -> u32 {
         let (n, switch) = (self.wiring.hosts_per_rack, self.wiring.switch_of(to));
         let direct: Vec<u32> =
@@ -84,7 +84,7 @@ impl Names<'_> {
         space
     }
 
-    /// Returns the namespace of a rack's NICs: for each, a bridge with a port for every host.
+    /// Returns the namespace of a rack's NICs. Each NIC has a bridge with one port per host.
     fn rack_space(&self, network: &NetworkSpec, rack: u32) -> Space {
         let n = self.wiring.hosts_per_rack;
         let mut space = Space::new(self.rack(rack));

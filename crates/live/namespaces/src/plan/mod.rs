@@ -1,4 +1,4 @@
-//! NamespacePlan of a rack of namespaces: their names, and the lines for `ip` and `tc` in each. Nothing is executed here.
+//! Plan of a rack of namespaces: the names of the namespaces, and the lines for `ip` and `tc` in each. This module executes no commands.
 
 mod drack;
 mod torack;
@@ -8,31 +8,31 @@ use unrack_live::Error;
 use unrack_rack::{LinkSpec, NetworkSpec, TopologySpec};
 use unrack_units::Time;
 
-/// One rack or several, as namespaces.
+/// Namespaces of one or several racks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamespacePlan {
     pub(crate) spaces: Vec<Space>,
     pub hosts: Vec<NamespaceHost>,
-    /// Number of NICs by which a host can be reached; the third byte of an address is the NIC's number.
+    /// Number of NICs through which a host can be reached. The third byte of an address is the NIC's number.
     pub nics: u32,
 }
 
-/// A host, on which programs run; its index is the number of its node.
+/// A host, on which programs run. Its index in the plan is the number of its node.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct NamespaceHost {
-    /// Name of its namespace.
+    /// Name of the host's namespace.
     pub namespace: String,
-    /// Address by its first NIC; MPTCP announces the others to peers.
+    /// Address of the host's first NIC. MPTCP announces the addresses of the other NICs to peers.
     pub address: Ipv4Addr,
-    /// Addresses by all its NICs.
+    /// Addresses of all NICs of the host.
     #[serde(default)]
     pub addresses: Vec<Ipv4Addr>,
-    /// Rack with whose hosts it shares memory, if they share any.
+    /// Number of the rack with whose hosts this host shares memory, if it shares memory at all.
     #[serde(default)]
     pub memory: Option<u32>,
 }
 
-/// A namespace, and its configuration in steps: each step is done in all namespaces before the next.
+/// A namespace and its configuration, in steps. Each step is done in all namespaces before the next step begins.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Space {
     pub name: String,
@@ -46,16 +46,16 @@ pub(crate) struct Space {
     pub shapes: Vec<String>,
 }
 
-/// Most racks: addresses are 10.rack.NIC.host, and the last of each NIC is its router's.
+/// Most racks. Addresses are 10.rack.NIC.host, and the last host number of each NIC is that of its router.
 const MOST_RACKS: u32 = 250;
-/// Most hosts: each runs programs of its own, and 64 namespaces are made in seconds.
+/// Most hosts. Each of them runs programs, and 64 namespaces can be created within seconds.
 const MOST_HOSTS: u32 = 64;
-/// Most NICs of a rack: the most addresses of a host that the kernel's MPTCP uses (`MPTCP_PM_ADDR_MAX`).
+/// Most NICs of a rack: the number of addresses of a host that the kernel's MPTCP uses (`MPTCP_PM_ADDR_MAX`).
 const MOST_NICS: u32 = 8;
-/// Longest propagation delay: it is not emulated, since packets take as long as the kernel does.
+/// Longest propagation delay in a scenario. It is not emulated, because packets take as long as the kernel takes.
 const LONGEST_DELAY: Time = Time::from_us(100);
 const ROUTER: u32 = 254;
-/// MTU of Ethernet, which needs no setting.
+/// MTU of Ethernet, the kernel's default.
 const USUAL_MTU: u64 = 1500;
 const LEAST_MTU: u64 = 576;
 
@@ -63,7 +63,7 @@ impl NamespacePlan {
     /// Plans a network; `prefix` begins the names of its namespaces.
     ///
     /// # Errors
-    /// [`Error::Usage`] if it cannot be emulated.
+    /// [`Error::Usage`] if the network cannot be emulated.
     pub fn new(network: &NetworkSpec, prefix: &str) -> Result<NamespacePlan, Error> {
         let mut plan = match (&network.topology, network.topology.wiring()) {
             (&TopologySpec::Torack { racks, hosts_per_rack, uplinks }, _) => {
@@ -83,7 +83,7 @@ impl NamespacePlan {
         for space in &mut plan.spaces {
             space.routes.insert(0, "link set lo up".into());
             if mtu != USUAL_MTU {
-                // At both ends.
+                // Set the MTU at both ends of the link.
                 let with = format!(" mtu {mtu}");
                 space.links.iter_mut().for_each(|line| {
                     *line = line.replacen(" type ", &format!("{with} type "), 1).replacen(
@@ -97,7 +97,7 @@ impl NamespacePlan {
         Ok(plan)
     }
 
-    /// Returns the lines of a hosts file: node k is `host` and its number.
+    /// Returns the lines of a hosts file, in which node k has the name `hostk`.
     pub fn names(&self) -> String {
         let lines = self.hosts.iter().enumerate();
         let lines: String = lines.map(|(n, host)| format!("{} host{n}\n", host.address)).collect();
@@ -105,7 +105,7 @@ impl NamespacePlan {
     }
 }
 
-/// Verifies that a network can be emulated. `nics` is the number of NICs of a rack, or of its uplinks.
+/// Checks that a network can be emulated. `nics` is the number of NICs or uplinks of a rack.
 fn check(network: &NetworkSpec, racks: u32, nics: u32) -> Result<(), Error> {
     let refuse = |text: String| Err(Error::Usage(text));
     let nodes = network.topology.nodes();
@@ -140,14 +140,14 @@ impl Space {
     }
 
     fn router(name: String) -> Space {
-        // Flows, not packets, are spread over paths: by addresses and ports.
+        // Distribute flows, not packets, over paths: by addresses and ports.
         let settings = vec![("ipv4/ip_forward", "1"), ("ipv4/fib_multipath_hash_policy", "1")];
         Space { settings, ..Space::new(name) }
     }
 
     fn host(name: String) -> Space {
-        // As in the simulator's `tcp`, whatever the machine's default. A namespace may choose only what the machine
-        // allows (net.ipv4.tcp_allowed_congestion_control), and Reno is allowed everywhere.
+        // Use the congestion control of the simulator's `tcp`, whatever the default of this machine is. A namespace may choose only among
+        // those that the machine allows (net.ipv4.tcp_allowed_congestion_control), and Reno is allowed everywhere.
         let settings = vec![("mptcp/enabled", "1"), ("ipv4/tcp_congestion_control", "cubic reno")];
         Space { settings, ..Space::new(name) }
     }
@@ -177,24 +177,24 @@ impl Space {
         self.up(name);
     }
 
-    /// Limits the rate and buffer of a link in the outgoing direction.
+    /// Limits the rate and the buffer of a link in the outgoing direction.
     fn shape(&mut self, name: &str, link: &LinkSpec, buffer: u64, mtu: u64) {
         let rate = link.rate.as_bps();
-        // A millisecond's worth, since timers are not finer; never less than two packets.
+        // The bytes of one millisecond, because timers are not finer, and at least two packets.
         let burst = (rate / 8 / 1_000).max(2 * (mtu + 18));
         let limit = buffer.min(MOST_BUFFER).max(burst);
         self.shapes.push(format!("qdisc add dev {name} root tbf rate {rate}bit burst {burst} limit {limit}"));
     }
 }
 
-/// Largest buffer in bytes: as good as unlimited, and a number that `tc` accepts.
+/// Largest buffer in bytes. It is practically unlimited, and `tc` accepts this number.
 const MOST_BUFFER: u64 = 1 << 30;
 
 fn buffer_of(network: &NetworkSpec) -> u64 {
     network.switch.buffer.limit().map_or(MOST_BUFFER, |bytes| bytes.get())
 }
 
-/// Returns the route to a subnet over several next hops.
+/// Returns the line for a route to a subnet over several next hops.
 fn ways(to: &str, by: impl Iterator<Item = (String, String)>) -> String {
     let hops: String = by.map(|(via, dev)| format!(" nexthop via {via} dev {dev}")).collect();
     format!("route add {to}{hops}")

@@ -1,4 +1,4 @@
-//! Racks of hosts with a NIC each, around a ToR switch (DRack §7.1).
+//! Racks of hosts with one NIC each, around a ToR switch (DRack §7.1).
 
 use super::{NamespaceHost, NamespacePlan, ROUTER, Space, buffer_of, ways};
 use std::net::Ipv4Addr;

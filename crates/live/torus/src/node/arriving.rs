@@ -7,9 +7,9 @@ use unrack_protocol::r2c2::packet::{DATA_HEADER, Data, Kind};
 use unrack_protocol::r2c2::transfer::{Placed, Reorder};
 use unrack_units::Time;
 
-/// Most places in re-order buffers of all flows: the limit of what a sender of nonsense can make a node keep.
+/// Most places in the re-order buffers of all flows, which limits the memory that a malicious sender can make a node use.
 const MOST_PLACES: usize = 1 << 14;
-/// Most open flows, and most complete ones remembered: as many as two nodes can have open between them.
+/// Most open flows, and most complete flows that are remembered. Two nodes cannot have more flows open between them.
 const MOST_FLOWS: usize = 1 << 16;
 
 #[derive(Default)]
@@ -17,7 +17,7 @@ pub(super) struct Arriving {
     open: HashMap<FlowKey, Reorder<Packet>>,
     /// Places in the re-order buffers of open flows.
     places: usize,
-    /// Complete flows with their number of segments: a segment that comes again is acknowledged again.
+    /// Complete flows with their number of segments. They are remembered so that a repeated segment is acknowledged again.
     over: HashMap<FlowKey, u32>,
     order: VecDeque<FlowKey>,
 }
@@ -34,7 +34,7 @@ impl Arriving {
         }
     }
 
-    /// Forgets a flow whose number may soon be reused: its source's numbers have advanced half way round since.
+    /// Forgets a flow whose number may soon be reused, because the source's numbers have advanced by half their range since.
     pub(super) fn forget(&mut self, flow: FlowKey) {
         self.over.remove(&flow);
         if let Some(reorder) = self.open.remove(&flow) {
@@ -44,7 +44,7 @@ impl Arriving {
 }
 
 impl Node {
-    /// Takes a segment at its destination.
+    /// Handles a segment at its destination.
     pub(super) fn take_part(&mut self, now: Time, data: Data, packet: Packet, around: &mut impl Around) {
         let (flow, most) = ((data.src, data.flow), self.own.plan.setup.most);
         let is_last = data.kind == Kind::Last;

@@ -1,6 +1,6 @@
-//! Frames of hosts behind gateways (§6). Frames between two gateways are a flow like others: announced, sent at the
-//! computed rate, and over when none came for a while. Nothing is retransmitted; that is left to the hosts. The frames
-//! of a flow take one path, for hosts expect a network to keep their order.
+//! Frames of hosts behind gateways (§6). The frames between two gateways are a flow like others: it is announced, sent at the computed
+//! rate, and ended when no frame arrived for a time. Lost frames are not retransmitted, which is left to the hosts. The frames of a flow
+//! take one path, because hosts expect that a network keeps their order.
 
 use super::{Around, Driven, Node, Own, Packet, Timer};
 use std::collections::{BTreeMap, VecDeque};
@@ -13,9 +13,9 @@ use unrack_protocol::r2c2::node::World;
 use unrack_protocol::r2c2::packet::{Broadcast, DATA_HEADER, Data, Event as Told, Kind};
 use unrack_units::{Bytes, Time};
 
-/// Most bytes of frames that a gateway queues for another; it drops more, as a switch would.
+/// Most bytes of frames that a gateway queues for another gateway. It drops further frames, as a switch would.
 const MOST_WAITING: u64 = 256 << 10;
-/// Time without frames after which a stream ends. Announcing it anew costs 16 B per link.
+/// Time without frames after which a stream ends. Announcing it again costs 16 B per link.
 const REST: Time = Time::from_us(50_000);
 
 /// A gateway's side of the switched network.
@@ -34,16 +34,16 @@ pub(super) struct Stream {
     /// Packets whose header is not written yet.
     waiting: VecDeque<Packet>,
     bytes: u64,
-    /// Bytes sent since the node last computed rates, headers included.
+    /// Bytes sent since the node last computed rates, including headers.
     sent: u64,
     seq: u32,
     last: Time,
-    /// Identifies the one timer that sends its next packet; 0 if there is none.
+    /// Number of the timer that sends the stream's next packet; 0 if no timer is set. Other timers of the stream are ignored.
     turn: u32,
 }
 
 impl Node {
-    /// Takes a frame from a host behind this gateway.
+    /// Handles a frame from a host behind this gateway.
     pub(crate) fn take_from_host(&mut self, now: Time, frame: &[u8], around: &mut impl Around) {
         let (plan, me) = (self.own.plan.clone(), self.own.me);
         if frame.len() as u64 > plan.setup.most {
@@ -53,7 +53,7 @@ impl Node {
         self.own.bridge.stations.learn(now, frame, me);
         let others = plan.gateways.iter().copied().filter(|gateway| *gateway != me);
         match self.own.bridge.stations.gateway_of(now, frame) {
-            // Both hosts are behind this gateway, and hear each other.
+            // The two hosts are behind this gateway, and receive each other's frames directly.
             Some(gateway) if gateway == me => {}
             Some(gateway) => self.bridge_to(now, gateway, frame, around),
             None => others.for_each(|gateway| self.bridge_to(now, gateway, frame, around)),
@@ -89,7 +89,7 @@ impl Node {
         true
     }
 
-    /// Updates the rates of streams, once an interval, and ends those without frames.
+    /// Updates the rates of streams, once per interval, and ends streams without frames.
     pub(super) fn tick_streams(&mut self, now: Time, around: &mut impl Around) {
         let interval = self.own.plan.setup.params.interval;
         for dst in self.own.bridge.streams.keys().copied().collect::<Vec<u16>>() {
@@ -114,7 +114,7 @@ impl Node {
         }
     }
 
-    /// Announces all streams again after links failed or came back.
+    /// Announces all streams again after links have failed or recovered.
     pub(super) fn discover_streams(&mut self, now: Time, around: &mut impl Around) {
         let routing = around.map().usable(Routing::Ecmp);
         let (core, mut driven) = self.at(now, around);
@@ -128,7 +128,7 @@ impl Node {
 }
 
 impl<A: Around> Driven<'_, A> {
-    /// Returns a new stream to another gateway, under this number.
+    /// Returns a new stream to another gateway, with this flow number.
     fn stream(&mut self, dst: u16, flow: u16) -> Stream {
         let (plan, src) = (self.own.plan.clone(), self.own.me);
         let since = self.now.saturating_sub(self.own.began);
@@ -161,7 +161,7 @@ impl<A: Around> Driven<'_, A> {
         if kbps != stream.bucket.kbps() {
             stream.bucket.set_rate(self.now, kbps);
             stream.bucket.set_depth(depth);
-            // The stream sends at the new rate at once, whatever timer it waited for.
+            // The stream sends at the new rate at once, whichever timer it was waiting for.
             stream.turn = 0;
             self.wake_stream(dst);
         }
@@ -175,7 +175,7 @@ impl<A: Around> Driven<'_, A> {
         }
     }
 
-    /// Sends frames of a stream as its bucket and its queue allow.
+    /// Sends frames of a stream as its token bucket and its queue allow.
     pub(super) fn send_frames(&mut self, dst: u16, turn: u32) {
         let now = self.now;
         loop {
@@ -188,7 +188,7 @@ impl<A: Around> Driven<'_, A> {
             let (told, wire) = (stream.told, first.len() as u32);
             match stream.bucket.ready_at(wire) {
                 Some(at) if at <= now => {}
-                // Without a rate, the stream waits for the next computation.
+                // Without a rate, the stream waits for the next computation of rates.
                 at => {
                     let at = at.unwrap_or(now + self.own.plan.setup.params.interval);
                     return self.own.at(at, Timer::Frames { dst, turn });
@@ -216,7 +216,7 @@ impl<A: Around> Driven<'_, A> {
 }
 
 impl Stream {
-    /// Takes the next packet, of `wire` bytes, with its number.
+    /// Removes the next packet, of `wire` bytes, from the stream, and returns it with its sequence number.
     fn pop(&mut self, now: Time, wire: u32) -> Option<(u32, Packet)> {
         let packet = self.waiting.pop_front()?;
         self.bytes -= u64::from(wire) - DATA_HEADER as u64;
@@ -229,7 +229,7 @@ impl Stream {
 }
 
 impl Own {
-    /// Takes a frame for a host behind this gateway.
+    /// Handles a frame for a host behind this gateway.
     pub(super) fn take_frame(&mut self, now: Time, data: Data, packet: Packet, around: &mut impl Around) {
         if !(self.plan.gateways.contains(&self.me) && self.plan.gateways.contains(&data.src)) {
             return self.refuse(packet, around);
@@ -241,7 +241,7 @@ impl Own {
         around.spare(packet);
     }
 
-    /// Returns the current announcement of a stream.
+    /// Returns the current announcement of the stream that has this flow number.
     pub(super) fn stream_of(&self, flow: u16) -> Option<Broadcast> {
         self.bridge.streams.values().map(|stream| stream.told).find(|told| told.flow == flow)
     }

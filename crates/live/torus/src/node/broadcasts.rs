@@ -1,15 +1,15 @@
-//! Broadcasts, and reports of lost ones, as bytes.
+//! Broadcasts, and reports of lost broadcasts, as bytes.
 
 use super::{Around, Node, Packet};
 use unrack_protocol::r2c2::news::News;
 use unrack_protocol::r2c2::packet::{Announcement, BROADCAST, Broadcast, DATA_HEADER, Event as Told};
 use unrack_units::Time;
 
-/// Half the range of flow numbers: the numbers of a source's open flows are at most this far apart.
+/// Half the range of flow numbers. The numbers of a source's open flows are at most this far apart.
 const HALF: u16 = 1 << 15;
 
 impl Node {
-    /// Takes a broadcast of another node, or bytes that claim to be one.
+    /// Handles a broadcast of another node, or bytes that claim to be a broadcast.
     pub(super) fn hear(&mut self, now: Time, packet: Packet, around: &mut impl Around) {
         let (nodes, me) = (self.own.plan.nodes(), self.own.me);
         let is_ours = |told: &Broadcast| {
@@ -37,7 +37,7 @@ impl Node {
                 Some(News::Flow(told))
             }
             Ok(_) => None,
-            // Without its pairs the checksum does not match: the number is compared with what was announced.
+            // A report has the announcement without its pairs, so the checksum does not match. Compare its number with those announced.
             Err(_) if Announcement::is(body) && body.len() == BROADCAST => {
                 let number = u16::from_be_bytes([body[4], body[5]]);
                 own(number).map(|_| News::Routings { src: me, tree: body[1], number: number.into() })

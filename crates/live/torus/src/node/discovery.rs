@@ -1,11 +1,11 @@
-//! Detected failures (§3.2): the node is told which links are up, and announces all that it sends again.
+//! Detected failures (§3.2): the node learns which links are up, and announces its flows again.
 
 use super::{Around, Node};
 use unrack_protocol::r2c2::shared_rates::SharedRates;
 use unrack_units::Time;
 
 impl Node {
-    /// Adopts the links that are now known to be up, as in the map of `around`.
+    /// Adopts the links that are now known to be up, according to the map of `around`.
     pub(crate) fn discover(&mut self, now: Time, around: &mut impl Around) {
         let rates = self.own.plan.rates(around.map());
         self.own.empty = rates.clone();

@@ -1,4 +1,4 @@
-//! Surroundings of the protocol's node: packets as bytes, timers in a heap, random numbers of its own.
+//! Surroundings of the protocol's node: packets as bytes, timers in a heap, and the node's random numbers.
 
 use super::{Around, Event, FlowKey, Own, Packet, Timer};
 use unrack_protocol::r2c2::map::Map;
@@ -28,7 +28,7 @@ impl<A: Around> Driven<'_, A> {
         }
     }
 
-    /// Returns a packet of this header, with room for `bytes` bytes of payload after it.
+    /// Returns a packet with space for the header, and for `bytes` bytes of payload after it.
     fn blank(&mut self, bytes: usize) -> Packet {
         let mut packet = self.around.empty();
         packet.resize(DATA_HEADER + bytes, 0);
@@ -97,7 +97,7 @@ impl<A: Around> World for Driven<'_, A> {
         if let Some(sending) = self.own.sending.get_mut(&told.flow) {
             sending.retransmissions += u32::from(is_again);
         }
-        // Another node is a hop away at least.
+        // The route has at least one hop, because the destination is another node.
         self.put(route.port(0).unwrap_or(0), packet);
     }
 
@@ -167,8 +167,7 @@ impl<A: Around> World for Driven<'_, A> {
     }
 }
 
-/// Returns the body of a report: the lost broadcast, but of an announcement of routings only the header, without the
-/// pairs.
+/// Returns the body of a report: the lost broadcast. Of a lost announcement of routings, it has only the header, without the pairs.
 fn lost(news: News) -> [u8; BROADCAST] {
     match news {
         News::Flow(told) => told.encode(),

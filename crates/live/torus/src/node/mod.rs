@@ -1,15 +1,15 @@
-//! A node of a rack without switches: it sends flows, forwards for others, and reassembles flows that arrive.
+//! A node of a rack without switches: it sends flows, forwards packets of others, and reassembles flows that arrive.
 //!
-//! The node has no clock, thread or socket: its caller passes in packets and times, and lends it what is [`Around`] it.
-//! What it does is decided by [`unrack_protocol::r2c2::node`], which the simulator drives too. Here it meets bytes: every
-//! packet is written, checked and read as [`unrack_protocol::r2c2::packet`] says, whatever its origin.
+//! The node has no clock, thread or socket. Its caller passes in packets and times, and lends it the services of [`Around`].
+//! [`unrack_protocol::r2c2::node`], which the simulator also uses, decides how the node behaves. This module adds the bytes: every packet
+//! is written, checked and read as [`unrack_protocol::r2c2::packet`] defines, whatever its origin.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `driven` | the surroundings of the protocol's node |
 //! | `sending`, `arriving` | flows at their two ends |
 //! | `broadcasts`, `selecting` | announcements as bytes |
-//! | `rating`, `discovery` | what is computed anew, and when |
+//! | `rating`, `discovery` | when rates are computed, and when failures are handled |
 //! | `neighbours` | keep-alives |
 //! | `bridging` | frames of hosts behind gateways |
 
@@ -43,18 +43,17 @@ use unrack_protocol::r2c2::selection::Problem;
 use unrack_protocol::r2c2::shared_rates::SharedRates;
 use unrack_units::Time;
 
-/// Bytes of a packet. They move with it from node to node, and are not copied.
+/// Bytes of a packet. They are moved from node to node without a copy.
 pub(crate) type Packet = Vec<u8>;
 
-/// A flow: its source and its number there.
+/// A flow, identified by its source and its number there.
 pub(crate) type FlowKey = (u16, u16);
 
-/// Surroundings of a node: the services that its caller provides.
+/// Services that the caller of a node provides.
 pub(crate) trait Around {
-    /// Returns the rack as it is known. It is the same for all nodes, so those of a thread share it.
+    /// Returns the map of the rack as it is known. It is the same for all nodes, so the nodes of a thread share it.
     fn map(&mut self) -> &mut Map;
-    /// Returns the states of links as nodes report them. A caller that finds them changed must call
-    /// [`Node::discover`].
+    /// Returns the states of links as nodes report them. If they have changed, the caller must call [`Node::discover`].
     fn links(&mut self) -> &mut LinkStates;
     /// Returns an empty packet to write into.
     fn empty(&mut self) -> Packet;
@@ -62,49 +61,49 @@ pub(crate) trait Around {
     fn spare(&mut self, packet: Packet);
     /// Returns the earliest time at which `bytes` more fit into the queue of a port; `now` if they fit already.
     fn room_at(&self, now: Time, port: u32, bytes: u64) -> Time;
-    /// Queues a packet at a port, or gives it back if it does not fit or the link loses it.
+    /// Queues a packet at a port. Returns the packet if it does not fit or the link loses it.
     fn put(&mut self, now: Time, port: u32, packet: Packet) -> Result<(), Packet>;
     /// Writes the content of a flow of this node from `offset` on.
     fn fill(&mut self, flow: FlowKey, offset: u64, into: &mut [u8]);
     /// Delivers the next bytes of a flow to this node.
     fn deliver(&mut self, flow: FlowKey, offset: u64, bytes: &[u8]);
-    /// Starts a search for better routings; its result is passed to [`Node::choose`].
+    /// Starts a search for better routings. The caller passes its result to [`Node::choose`].
     fn seek(&mut self, problem: Problem);
-    /// Gives a frame to the hosts behind this gateway.
+    /// Passes a frame to the hosts behind this gateway.
     fn to_host(&mut self, frame: &[u8]);
     /// Reports an event of a flow.
     fn happened(&mut self, now: Time, event: Event);
 }
 
-/// Events of flows. `message` is the number passed to [`Node::submit`].
+/// Events of flows. `message` is the number that was passed to [`Node::submit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// The flow has been given a number.
+    /// The flow was given a number.
     Opened { message: u32, flow: FlowKey },
     /// The destination has delivered all bytes.
     Complete { flow: FlowKey },
-    /// The source has the acknowledgement of all bytes.
+    /// The source has received the acknowledgement of all bytes.
     Acknowledged { message: u32, retransmissions: u32 },
-    /// The source has heard nothing of the destination for too long.
+    /// The source has received nothing from the destination for too long.
     GivenUp { message: u32, retransmissions: u32 },
 }
 
-/// Totals of a node. Bytes are payload.
+/// Counters of a node, or their sums over nodes. Bytes are payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct LiveCounters {
     /// Packets that arrived and timers that expired.
     pub events: u64,
     pub packet_hops: u64,
-    /// Bytes sent by sources, with retransmissions.
+    /// Bytes sent by sources, including retransmissions.
     pub sent_bytes: u64,
-    /// Bytes that arrived at destinations, with repeated ones.
+    /// Bytes that arrived at destinations, including repeated ones.
     pub arrived_bytes: u64,
-    /// Bytes dropped; when no packet is under way, sent = arrived + dropped.
+    /// Bytes dropped. When no packet is in flight, sent = arrived + dropped.
     pub dropped_bytes: u64,
     pub dropped_packets: u64,
-    /// Malformed ones of the dropped packets: not a packet, or not one that a node of this rack would send.
+    /// Dropped packets that were malformed: bytes that are not a packet, or a packet that no node of this rack would send.
     pub malformed: u64,
-    /// Broadcasts that found no room, and were reported to their source.
+    /// Broadcasts that found no room in a queue, and were reported to their source.
     pub lost_broadcasts: u64,
     /// Most packets of one flow that waited in its re-order buffer.
     pub most_waiting: u64,
@@ -124,13 +123,13 @@ impl std::ops::AddAssign for LiveCounters {
     }
 }
 
-/// A node, with what it keeps of its own.
+/// A node: the protocol's node, and the state that this module adds.
 pub(crate) struct Node {
     core: node::Node<FlowKey>,
     own: Own,
 }
 
-/// State of a node besides that of the protocol.
+/// State of a node in addition to that of the protocol.
 struct Own {
     plan: Arc<TorusPlan>,
     me: u16,
@@ -141,17 +140,17 @@ struct Own {
     bridge: Bridge,
     /// State of neighbours; `None` until the node sends keep-alives.
     neighbours: Option<Neighbours>,
-    /// Timers by time, then by order of setting: flows that wait for the same link take turns.
+    /// Timers by time, then in the order in which they were set, so that flows that wait for the same link take turns.
     timers: BinaryHeap<Reverse<(Time, u64, Timer)>>,
     asked: u64,
     /// Number of the last timer of a flow or stream.
     turns: u32,
     /// Rates of the links that are up, without flows.
     empty: Rates,
-    /// Whether a search for better routings is scheduled; and below, the node's last announcements of routings.
+    /// Whether a search for better routings is scheduled. The next field has the node's last announcements of routings.
     selects: bool,
     announced: VecDeque<(u16, Packet)>,
-    /// Start of the run: times of searches are relative to it.
+    /// Start of the run. Times of searches are relative to it.
     began: Time,
     random: SplitMix64,
     counters: LiveCounters,
@@ -162,7 +161,7 @@ enum Timer {
     /// A timer of the protocol.
     Core(node::NodeTimer<FlowKey>),
     Hello,
-    /// Applies a rule from now on.
+    /// Makes a rule effective.
     Rule(u32),
     Select,
     Frames {
@@ -172,7 +171,7 @@ enum Timer {
 }
 
 impl Node {
-    /// Creates node `me`, which has nothing to do yet.
+    /// Creates node `me`, which has no work yet.
     pub(crate) fn new(plan: &Arc<TorusPlan>, me: u32) -> Node {
         let rates = plan.rates(&Map::whole(&plan.setup.graph, 1));
         let own = Own {
@@ -205,7 +204,7 @@ impl Node {
         (&mut self.core, Driven { now, own: &mut self.own, around })
     }
 
-    /// Returns the totals since the last call.
+    /// Returns the counters, and resets them to zero.
     pub(crate) fn take_counters(&mut self) -> LiveCounters {
         std::mem::take(&mut self.own.counters)
     }
@@ -239,7 +238,7 @@ impl Node {
         }
     }
 
-    /// Takes bytes that came over a link, from a neighbour or from a stranger who wrote to its socket.
+    /// Handles bytes that arrived over a link: from a neighbour, or from a stranger that wrote to the link's socket.
     pub(crate) fn take(&mut self, now: Time, mut packet: Packet, around: &mut impl Around) {
         self.own.counters.events += 1;
         if Hello::is(&packet) {
@@ -260,7 +259,7 @@ impl Node {
         }
     }
 
-    /// Takes a packet that is at the end of its route.
+    /// Handles a packet that is at the end of its route.
     fn arrive(&mut self, now: Time, packet: Packet, around: &mut impl Around) {
         match Data::decode(&packet) {
             Ok((data, _)) if data.dst == self.own.me && u32::from(data.src) < self.own.plan.nodes() => {

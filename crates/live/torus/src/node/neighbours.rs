@@ -1,4 +1,4 @@
-//! Keep-alives: a neighbour that falls silent has its link reported as down.
+//! Keep-alives. If a neighbour falls silent, its link is reported as down.
 
 use super::{Around, Node, Packet, Timer};
 use unrack_protocol::r2c2::links::{LinkState, Neighbours};
@@ -6,14 +6,14 @@ use unrack_protocol::r2c2::packet::{DATA_HEADER, Hello};
 use unrack_units::Time;
 
 impl Node {
-    /// Starts to send keep-alives, and to miss those of neighbours.
+    /// Starts to send keep-alives, and to expect those of neighbours.
     pub(crate) fn start(&mut self, now: Time) {
         let ports = self.own.plan.degree(self.own.me.into()) as usize;
         self.own.neighbours = Some(Neighbours::new(now, ports, self.own.plan.setup.params.keep_alive()));
         self.own.at(self.next_hello(now), Timer::Hello);
     }
 
-    /// Returns the next keep-alive time, the same for all nodes, so that their thread wakes once.
+    /// Returns the next keep-alive time. It is the same for all nodes, so that their thread wakes up only once.
     fn next_hello(&self, now: Time) -> Time {
         let interval = self.own.plan.setup.params.keep_alive().as_ps();
         Time::from_ps((now.as_ps() / interval + 1) * interval)
@@ -41,7 +41,7 @@ impl Node {
     pub(crate) fn tell_links(&mut self, now: Time, around: &mut impl Around) {
         let states = around.links().all();
         let fit = Hello::fit(self.own.plan.setup.most as usize + DATA_HEADER);
-        // If there are no states, one keep-alive without any.
+        // If there are no states, send one keep-alive without any.
         for states in states.chunks(fit).chain(states.is_empty().then_some(&states[..])) {
             for port in 0..self.own.plan.degree(self.own.me.into()) {
                 let mut packet = around.empty();
@@ -53,7 +53,7 @@ impl Node {
         }
     }
 
-    /// Notes that something came over the link that leads here by this port.
+    /// Notes that a packet arrived over the link that leads to this port.
     pub(crate) fn heard(&mut self, now: Time, port: usize, around: &mut impl Around) {
         let Some(neighbours) = &mut self.own.neighbours else { return };
         neighbours.heard(now, port);
@@ -69,7 +69,7 @@ impl Node {
         let here = graph.links_of(self.own.me.into()).start;
         for state in states {
             around.links().hear(state);
-            // About its own links, the node knows better.
+            // A node knows the state of its own links better than its neighbours do.
             if let Some(neighbours) = &self.own.neighbours
                 && graph.to(state.link) == u32::from(self.own.me)
             {

@@ -1,10 +1,10 @@
-//! Times at which the node computes rates, and rules begin to hold.
+//! Times at which the node computes rates, and at which rules become effective.
 
 use super::{Around, Node, Timer};
 use unrack_units::Time;
 
 impl Node {
-    /// Starts a run: rules take effect at their times after `began`.
+    /// Starts a run. Rules become effective at their times after `began`.
     pub(crate) fn begin(&mut self, began: Time) {
         self.core.begin(began);
         self.own.began = began;
@@ -16,7 +16,7 @@ impl Node {
         }
     }
 
-    /// Computes rates, and has streams and flows go at theirs.
+    /// Computes rates, and applies them to streams and flows.
     pub(super) fn tick(&mut self, now: Time, around: &mut impl Around) {
         let keeps = !self.own.bridge.streams.is_empty();
         let (core, mut driven) = self.at(now, around);

@@ -1,5 +1,5 @@
-//! Better routings for flows under way (§3.4): once a period one node, each in turn, searches for the best for all
-//! flows that it knows, and announces them.
+//! Better routings for active flows (§3.4). Once per period, one node, each in turn, searches for the best routings for all flows that it
+//! knows, and announces them.
 
 use super::{Around, Node, Own, Packet, Timer};
 use unrack_protocol::r2c2::news::News;
@@ -7,7 +7,7 @@ use unrack_protocol::r2c2::packet::{Announcement, Assignment, BROADCAST, MOST_AS
 use unrack_protocol::r2c2::selection::Problem;
 use unrack_units::Time;
 
-/// Most announcements that a node can repeat: it learns of a loss within a round trip.
+/// Most announcements that a node can repeat. This is enough because a node learns of a loss within a round trip.
 const MOST_ANNOUNCED: usize = 64;
 
 impl Node {
@@ -15,7 +15,7 @@ impl Node {
         self.own.selects = false;
         let params = &self.own.plan.setup.params;
         let Some(selection) = &params.selection else { return };
-        // A node without flows of its own has not settled its view in this interval.
+        // A node that sends no flows has not updated its view in this interval.
         self.core.view.settle(now, params.interval, &mut around.map().weights);
         let told = self.core.view.counting();
         let problem = Problem::new(selection, around.map(), self.own.empty.clone(), told);
@@ -45,7 +45,7 @@ impl Node {
         }
     }
 
-    /// Takes another node's announcement of routings, or bytes that claim to be one.
+    /// Handles another node's announcement of routings, or bytes that claim to be one.
     pub(super) fn hear_routings(&mut self, now: Time, packet: Packet, around: &mut impl Around) {
         let plan = self.own.plan.clone();
         let allowed = |pair: &Assignment| plan.allows(pair.routing);
@@ -66,14 +66,14 @@ impl Node {
 }
 
 impl Own {
-    /// Schedules a search at the node's next turn. It goes on as long as the node knows of flows.
+    /// Schedules a search at the node's next turn. Searches continue for as long as the node knows of flows.
     pub(super) fn start_selecting(&mut self, now: Time) {
         let Some(selection) = &self.plan.setup.params.selection else { return };
         if !std::mem::replace(&mut self.selects, true) {
             let period = selection.period.as_ps();
             let (nodes, me) = (u64::from(self.plan.nodes()), u64::from(self.me));
             let past = now.saturating_sub(self.began).as_ps() / period;
-            // The next turn that is this node's.
+            // Turns rotate among the nodes; this is the next turn of this node.
             let turn = past + 1 + (me + nodes - (past + 1) % nodes) % nodes;
             self.at(self.began + Time::from_ps(turn * period), Timer::Select);
         }

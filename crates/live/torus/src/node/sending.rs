@@ -6,14 +6,14 @@ use unrack_protocol::r2c2::packet::{DATA_HEADER, Data, MASK};
 use unrack_units::Time;
 
 pub(super) struct Sending {
-    /// Number of the flow in its [`Event`]s.
+    /// Number of the flow's message in its [`Event`]s.
     message: u32,
     pub retransmissions: u32,
     pub flow: node::Flow,
 }
 
 impl Node {
-    /// Sends `bytes` bytes to node `dst`. `message` is the number in its [`Event`]s.
+    /// Sends `bytes` bytes to node `dst`. `message` is the number of the message in its [`Event`]s.
     pub(crate) fn submit(&mut self, now: Time, message: u32, dst: u32, bytes: u64, around: &mut impl Around) {
         let Some(number) = self.own.next_number() else {
             return around.happened(now, Event::GivenUp { message, retransmissions: 0 });
@@ -25,12 +25,13 @@ impl Node {
         core.start(&mut driven, (me, number));
     }
 
-    /// Takes an acknowledgement.
+    /// Handles an acknowledgement.
     pub(super) fn take_ack(&mut self, now: Time, data: Data, packet: Packet, around: &mut impl Around) {
         let mask = <[u8; MASK]>::try_from(&packet[DATA_HEADER..]).map(u64::from_be_bytes);
         let Ok(mask) = mask else { return self.own.refuse(packet, around) };
         around.spare(packet);
-        // It may be of another node, or of a flow that is over: the last packets of a flow may be acknowledged twice.
+        // The acknowledgement may come from another node, or be for a flow that has ended, because a flow's last packets may be
+        // acknowledged twice.
         let sending = self.own.sending.get(&data.flow);
         if sending.is_some_and(|sending| sending.flow.told.dst == data.src) {
             let flow = (self.own.me, data.flow);
@@ -50,13 +51,13 @@ impl Node {
 }
 
 impl Own {
-    /// Returns what its caller is told of a flow that was opened.
+    /// Returns the event to report for a flow that was opened.
     pub(super) fn opened(&self, flow: FlowKey) -> Option<Event> {
         let message = self.sending.get(&flow.1)?.message;
         Some(Event::Opened { message, flow })
     }
 
-    /// Forgets a flow, and returns what its caller is told.
+    /// Forgets a flow, and returns the event to report for it.
     pub(super) fn closed(&mut self, (_, number): FlowKey) -> Option<Event> {
         let Sending { message, retransmissions, flow } = self.sending.remove(&number)?;
         Some(match flow.transfer.is_done() {

@@ -1,10 +1,10 @@
 //! Copying into a ring.
 //!
-//! The lines of a ring were last read by another processor. For those, string instructions (`rep movsb`), which the C library's
-//! `memcpy` uses for kilobytes, took 4.6 times as long as the same copy to memory of one's own, and plain stores did not (Intel Xeon,
-//! two processors; docs/decisions/0021-sockets.md).
+//! The cache lines of a ring were last read by another processor. For such lines, string instructions (`rep movsb`), which the C library's
+//! `memcpy` uses for kilobytes, took 4.6 times as long as the same copy to private memory, whereas plain stores did not (Intel Xeon, two
+//! processors; docs/decisions/0021-sockets.md).
 
-/// Fewest bytes of a copy that the C library does by string instructions.
+/// Fewest bytes for which the C library copies by string instructions.
 #[cfg(target_arch = "x86_64")]
 const LONG: usize = 1024;
 /// Bytes of a cache line.
@@ -14,7 +14,7 @@ const LINE: usize = 64;
 /// Copies bytes into a ring.
 ///
 /// # Safety
-/// So many bytes are readable at `from` and writable at `to`, and do not overlap.
+/// `bytes` bytes are readable at `from` and writable at `to`, and the two ranges do not overlap.
 #[cfg(target_arch = "x86_64")]
 pub(super) unsafe fn copy_in(from: *const u8, to: *mut u8, bytes: usize) {
     if bytes < LONG {
@@ -24,7 +24,7 @@ pub(super) unsafe fn copy_in(from: *const u8, to: *mut u8, bytes: usize) {
     let head = to.align_offset(LINE);
     let lines = (bytes - head) / LINE;
     let done = head + lines * LINE;
-    // SAFETY: the head, the lines and the tail are together what the caller promised.
+    // SAFETY: the head, the lines and the tail together are the range that the caller guaranteed.
     unsafe {
         std::ptr::copy_nonoverlapping(from, to, head);
         copy_lines(from.add(head), to.add(head), lines);
@@ -35,20 +35,20 @@ pub(super) unsafe fn copy_in(from: *const u8, to: *mut u8, bytes: usize) {
 /// Copies bytes into a ring.
 ///
 /// # Safety
-/// So many bytes are readable at `from` and writable at `to`, and do not overlap.
+/// `bytes` bytes are readable at `from` and writable at `to`, and the two ranges do not overlap.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) unsafe fn copy_in(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise.
     unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
 }
 
-/// Copies lines by stores of 16 bytes. Written so since the compiler makes a call of `memcpy` of a loop.
+/// Copies cache lines by stores of 16 bytes. It is written in assembly because the compiler turns a loop into a call of `memcpy`.
 ///
 /// # Safety
-/// As [`copy_in`], for `lines` lines; at least one, and `to` is aligned to a line.
+/// As [`copy_in`], for `lines` lines; there is at least one, and `to` is aligned to a line.
 #[cfg(target_arch = "x86_64")]
 unsafe fn copy_lines(from: *const u8, to: *mut u8, lines: usize) {
-    // SAFETY: reads and writes what the caller promised, and nothing else.
+    // SAFETY: the code reads and writes only the range that the caller guaranteed.
     unsafe {
         std::arch::asm!(
             "2:",

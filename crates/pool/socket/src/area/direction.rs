@@ -1,58 +1,59 @@
-//! One direction of a connection: where its bytes pass, and how they are put in and taken out.
+//! One direction of a connection: where its bytes pass, and how they are written and read.
 //!
-//! A direction begins in the kernel. It can pass to the ring once, and back once, each at a byte that both ends know:
+//! A direction begins in the kernel. It can change over to the ring once, and back to the kernel once, each time at a byte that both ends
+//! know:
 //!
 //! ```text
 //! kernel: bytes 0 .. begin | ring: bytes 0 .. end | kernel: all further bytes
 //! ```
 //!
-//! The sending end sets `begin` after the receiving end gave its consent, and `end` when one of them asks for it. While the
-//! ring carries, what the sending end sends through the kernel are wake bytes, which it counts first. So the receiving end
-//! knows of every byte in the kernel what it is.
+//! The sending end sets `begin` after the receiving end has given its consent, and sets `end` when either end asks for it. While the ring
+//! carries the direction, the sending end sends only wake bytes through the kernel, and counts each before it sends it. Therefore the
+//! receiving end can distinguish wake bytes from data among all bytes in the kernel.
 //!
-//! The receiving end can also end the ring without the sending one, which may be busy, stopped or dead: it *freezes* the
-//! direction. From then on no push succeeds and no wake byte is counted, so both sums are final, and the sending end goes on
-//! through the kernel with its next byte.
+//! The receiving end can also end the ring without the sending end, which may be busy, stopped or dead: it *freezes* the direction. From
+//! then on, no write succeeds and no wake byte is counted, so both counts are final. The sending end continues through the kernel with its
+//! next byte.
 
 use super::copy::copy_in;
 use super::{FIRST_BYTES, FROZEN, Journal, NEVER, RING_BYTES, Shared, UNSET, revert};
 use crate::pieces::Pieces;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// Source of the receiving end's next byte.
+/// Source of the next byte for the receiving end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// The kernel. The receiving end has not given its consent.
+    /// The kernel. The receiving end has not given its consent to the ring.
     Kernel,
-    /// The kernel, up to `begin`, which may be set at any moment.
+    /// The kernel, up to the byte at position `begin`, where the ring takes over. The sending end may set `begin` at any moment.
     Agreed,
     /// The ring.
     Ring,
-    /// The kernel, for good, after the wake bytes that are left.
+    /// The kernel, for good, after any wake bytes that are still in it.
     Over,
 }
 
-/// A look at a ring.
+/// State of a ring, as a look at it shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// Number of bytes that can be taken.
+    /// Number of bytes that can be received.
     Bytes(usize),
     Empty,
-    /// No bytes, and none to come: the kernel carries on.
+    /// The ring is empty and will stay so, because the kernel carries all further bytes.
     Ended,
-    /// Positions that cannot be: the other end wrote them.
+    /// The positions are impossible, so the other end must have written invalid values.
     Broken,
 }
 
-/// Bytes after which the writer looks whether the ring is empty, to begin again at its first byte.
+/// Number of bytes after which the writer checks whether the ring is empty. If it is, the writer starts again at the ring's first byte.
 const REWIND: u64 = if cfg!(loom) { 1 } else { 16 << 10 };
-/// Bytes after which a long copy is made known to the reader, which copies at the same time.
+/// Number of bytes after which a long copy is published to the reader, so that writer and reader copy at the same time.
 const STRIDE: usize = if cfg!(loom) { 1 } else { 16 << 10 };
 
-/// Most bytes that a function puts into the ring at a time.
+/// Most bytes that a caller's function puts into the ring at a time.
 const FILL: usize = 256 << 10;
 
-/// A direction, and its ring in this process.
+/// A direction, and its ring as mapped in this process.
 #[derive(Clone, Copy)]
 pub(crate) struct Direction<'a> {
     shared: &'a Shared,
@@ -66,8 +67,7 @@ impl<'a> Direction<'a> {
     /// Makes the view of a direction.
     ///
     /// # Safety
-    /// At `ring` are twice [`RING_BYTES`] bytes for as long as `shared` is borrowed, the second half the same memory as the
-    /// first.
+    /// At `ring`, `2 * RING_BYTES` bytes are mapped for as long as `shared` is borrowed, and both halves are the same memory.
     pub(crate) unsafe fn new(
         shared: &'a Shared,
         journal: &'a Journal,
@@ -87,8 +87,8 @@ impl<'a> Direction<'a> {
             .min(self.most)
     }
 
-    /// Raises the limit for a call that has more to send, as the kernel's buffers grow: programs make such calls again, and
-    /// some prepare all of the rest anew after each that was cut short.
+    /// Raises the limit for a call that has more to send, as the kernel does with its buffers. Programs repeat calls of the same size, and
+    /// some prepare the whole rest of their data again after each call that was cut short.
     fn make_room(&self, bytes: usize) {
         if bytes as u64 > self.limit() {
             let limit = bytes.checked_next_power_of_two().unwrap_or(RING_BYTES).min(RING_BYTES);
@@ -96,32 +96,32 @@ impl<'a> Direction<'a> {
         }
     }
 
-    /// Returns all words of the direction.
+    /// Returns all shared words of the direction.
     pub(crate) fn shared(&self) -> &'a Shared {
         self.shared
     }
 
-    /// Returns the words that both ends signal by.
+    /// Returns the words by which the two ends signal each other.
     pub(crate) fn signals(&self) -> &'a super::Signals {
         &self.shared.signals
     }
 
-    /// Returns the sending end's words.
+    /// Returns the words that the sending end writes.
     pub(crate) fn writer(&self) -> &'a super::Writer {
         &self.shared.writer
     }
 
-    /// Returns the receiving end's words.
+    /// Returns the words that the receiving end writes.
     pub(crate) fn reader(&self) -> &'a super::Reader {
         &self.shared.reader
     }
 
-    /// Returns true if the ring has begun to carry.
+    /// Returns whether the ring has begun to carry.
     pub(crate) fn has_begun(&self) -> bool {
         self.begin() != UNSET
     }
 
-    /// Returns the number of bytes that went through the kernel before the ring; [`UNSET`] if it has not begun.
+    /// Returns the number of bytes that went through the kernel before the ring; [`UNSET`] if the ring has not begun.
     pub(crate) fn begin(&self) -> u64 {
         match self.shared.writer.begin.load(Ordering::Acquire) {
             NEVER => UNSET,
@@ -129,16 +129,16 @@ impl<'a> Direction<'a> {
         }
     }
 
-    /// Returns the bytes put into the ring so far.
+    /// Returns the number of bytes written into the ring so far.
     pub(crate) fn tail(&self) -> u64 {
         self.shared.writer.tail.load(Ordering::Acquire) & !FROZEN
     }
 
-    /// Ends the ring at the bytes that are in it, without the sending end's help. The lock of the receiving end is held.
+    /// Ends the use of the ring after the bytes that are in it, without the help of the sending end. The caller holds the receive lock.
     pub(crate) fn freeze(&self) {
         let writer = &self.shared.writer;
         let order = (Ordering::SeqCst, Ordering::Relaxed);
-        // The sending end is to see this wish before it finds that a push failed.
+        // The sending end must see this request before it finds that a write failed.
         let _ = self.shared.signals.revert.compare_exchange(0, revert::WISHED, order.0, order.1);
         let _ = writer.begin.compare_exchange(UNSET, NEVER, order.0, order.1);
         let tail = writer.tail.fetch_or(FROZEN, Ordering::SeqCst) & !FROZEN;
@@ -146,39 +146,40 @@ impl<'a> Direction<'a> {
         let _ = writer.end.compare_exchange(UNSET, tail, order.0, order.1);
     }
 
-    /// Returns true if the receiving end froze the direction.
+    /// Returns whether the receiving end froze the direction.
     pub(crate) fn is_frozen(&self) -> bool {
         self.shared.writer.tail.load(Ordering::Acquire) & FROZEN != 0
     }
 
-    /// Counts a wake byte that the sending end is about to send. Returns false if it must not: the direction is frozen.
+    /// Counts a wake byte that the sending end is about to send. Returns false if the byte must not be sent, because the direction is
+    /// frozen.
     pub(crate) fn count_wake(&self) -> bool {
         let count = |wakes: u64| (wakes & FROZEN == 0).then(|| wakes + 1);
         self.shared.writer.wakes.fetch_update(Ordering::SeqCst, Ordering::Relaxed, count).is_ok()
     }
 
-    /// Adds bytes of the kernel to those that the receiving end skips. The direction is frozen.
+    /// Makes the receiving end skip further bytes in the kernel, as it skips wake bytes. The direction is frozen.
     pub(crate) fn skip_more(&self, bytes: u64) {
         self.shared.writer.wakes.fetch_add(bytes, Ordering::AcqRel);
     }
 
-    /// Ends the ring after what is in it. The lock of the sending end is held, or the connection is over.
+    /// Ends the use of the ring after the bytes that are in it. The caller holds the send lock, or the connection is over.
     pub(crate) fn finish(&self) {
         let end = &self.shared.writer.end;
         let _ = end.compare_exchange(UNSET, self.tail(), Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// Returns true if the kernel carries for good what is sent from now on.
+    /// Returns whether the kernel carries, for good, the bytes that are sent from now on.
     pub(crate) fn has_ended(&self) -> bool {
         self.shared.writer.end.load(Ordering::Acquire) != UNSET
     }
 
-    /// Returns true if what is sent now goes into the ring.
+    /// Returns whether bytes that are sent now go into the ring.
     pub(crate) fn is_ring(&self) -> bool {
         self.has_begun() && !self.has_ended()
     }
 
-    /// Returns the source of the receiving end's next byte.
+    /// Returns the source of the next byte for the receiving end.
     pub(crate) fn phase(&self) -> Phase {
         match self.shared.reader.phase.load(Ordering::Acquire) {
             0 => Phase::Kernel,
@@ -188,36 +189,36 @@ impl<'a> Direction<'a> {
         }
     }
 
-    /// Sets the source of the receiving end's next byte.
+    /// Sets the source of the next byte for the receiving end.
     pub(crate) fn set_phase(&self, phase: Phase) {
         self.shared.reader.phase.store(phase as u32, Ordering::Release);
     }
 
-    /// Returns true if the sending end was asked to leave the ring, or the receiving one is closed.
+    /// Returns whether the sending end should leave the ring: the receiving end asked for it, or is closed.
     pub(crate) fn is_unwanted(&self) -> bool {
         let signals = &self.shared.signals;
         signals.revert.load(Ordering::Acquire) | signals.gone.load(Ordering::Acquire) != 0
     }
 
-    /// Asks to be woken once there are bytes. Whoever asks looks once more before it sleeps.
+    /// Requests a wakeup once there are bytes. The caller must check for bytes once more before it sleeps.
     pub(crate) fn request_data(&self) {
         self.shared.signals.want_data.store(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
 
-    /// Asks to be woken once there is room. Whoever asks looks once more before it sleeps.
+    /// Requests a wakeup once there is room. The caller must check for room once more before it sleeps.
     pub(crate) fn request_room(&self) {
         self.shared.signals.want_room.store(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
 
-    /// Returns the bytes in the ring, as the receiving end sees them.
+    /// Returns the state of the ring, as the receiving end sees it.
     pub(crate) fn look(&self) -> Look {
         let tail = self.tail();
         let head = self.shared.reader.head.load(Ordering::Relaxed);
         match tail.wrapping_sub(head) {
             0 if self.shared.writer.end.load(Ordering::Acquire) == UNSET => Look::Empty,
-            // The last bytes may have come between the two loads.
+            // The last bytes may have arrived between the two loads.
             0 if self.tail() == tail => Look::Ended,
             0 => self.look(),
             bytes if bytes <= RING_BYTES as u64 => Look::Bytes(bytes as usize),
@@ -230,17 +231,17 @@ impl<'a> Direction<'a> {
         self.room_from(&self.shared.reader.head)
     }
 
-    /// Returns true if there is room enough to write on, as the receiving end's words say now.
+    /// Returns whether there is enough room for the socket to be writable, according to the current words of the receiving end.
     pub(crate) fn has_room(&self) -> bool {
         self.room() >= self.enough()
     }
 
-    /// Returns true if the receiving end has not received all.
+    /// Returns whether the receiving end has left bytes unreceived.
     pub(crate) fn is_unread(&self) -> bool {
         self.tail() != self.shared.reader.head.load(Ordering::Acquire)
     }
 
-    /// Returns the room from which a socket is writable, as the kernel's is from a third of its buffer.
+    /// Returns the room from which on a socket is writable. The kernel uses a third of its buffer.
     fn enough(&self) -> usize {
         (self.limit() as usize / 4).max(1)
     }
@@ -251,13 +252,13 @@ impl<'a> Direction<'a> {
         self.limit().saturating_sub(used) as usize
     }
 
-    /// Returns true if there is room enough to write on.
+    /// Returns whether there is enough room for the socket to be writable.
     pub(crate) fn is_writable(&self) -> bool {
         self.room_from(&self.shared.writer.head_seen) >= self.enough() || self.has_room()
     }
 
-    /// Puts as many bytes into the ring as there is room for, and returns how many. `woken` is called when a reader sleeps;
-    /// the lock of the sending end is held.
+    /// Writes bytes into the ring as far as there is room, and returns their number. `wake` is called when a reader sleeps. The caller
+    /// holds the send lock.
     pub(crate) fn push(&self, from: &mut Pieces<'_>, mut wake: impl FnMut()) -> usize {
         let mut sum = 0;
         self.make_room(from.left());
@@ -277,9 +278,9 @@ impl<'a> Direction<'a> {
         sum
     }
 
-    /// Has a function put bytes into the ring, at most `left`, until there is no room or it has no more. Returns how many, or
-    /// what it returned if that was nothing. `stranded` gets bytes that the function put into a ring which was frozen
-    /// meanwhile: they are to be sent through the kernel. The lock of the sending end is held.
+    /// Lets the function `filler` write bytes into the ring, at most `left`, until the ring is full or the function has no more. Returns
+    /// the number of bytes, or the function's own result if it wrote none. If the ring was frozen meanwhile, `stranded` receives the bytes
+    /// that the function wrote too late, which must be sent through the kernel. The caller holds the send lock.
     pub(crate) fn fill(
         &self,
         left: &mut usize,
@@ -322,12 +323,12 @@ impl<'a> Direction<'a> {
         sum
     }
 
-    /// Returns true if no further byte can come before some are taken out, as the receiving end sees it.
+    /// Returns whether the ring is full, as the receiving end sees it, so that bytes must be received before more can come.
     pub(crate) fn is_full(&self) -> bool {
         self.reader_room() == 0
     }
 
-    /// Returns true if a byte can be put into the ring.
+    /// Returns whether at least one byte can be written into the ring.
     pub(crate) fn has_place(&self) -> bool {
         self.room() > 0
     }
@@ -350,14 +351,15 @@ impl<'a> Direction<'a> {
         let (mut put, before) = (0, *from);
         while put < most {
             let Some((source, bytes)) = from.next(most - put) else { break };
-            // SAFETY: masked, with a second copy of the ring behind the first; the caller's buffer is as long as it says.
+            // SAFETY: the offset is masked, and the ring is mapped a second time behind the first; the caller guarantees the length of the
+            // buffer.
             unsafe { copy_in(source, self.place(tail.wrapping_add(put as u64), base), bytes) };
             from.advance(bytes);
             put += bytes;
         }
         self.journal.write_down(tail);
-        // A signal handler that sent on the same socket meanwhile has the lock as well: its bytes go first, and ours are put
-        // behind them. Pairs with the acquire in `look`.
+        // This fails if a signal handler sent on the same socket meanwhile, which the lock permits. The handler's bytes go first, and the
+        // caller writes its own again behind them. Pairs with the acquire in `look`.
         let next = tail.wrapping_add(put as u64);
         if writer.tail.compare_exchange(tail, next, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
             return put;
@@ -366,12 +368,12 @@ impl<'a> Direction<'a> {
         0
     }
 
-    /// Returns the moment since which the receiving end has something to take: for an order only.
+    /// Returns the time since which the receiving end has bytes to receive. It is used only to order reports.
     pub(crate) fn since(&self) -> u64 {
         self.journal.since(self.shared.reader.head.load(Ordering::Relaxed))
     }
 
-    /// Begins again at the ring's first byte, if it is empty and some of it was used.
+    /// Starts again at the ring's first byte if the ring is empty and enough of it was used.
     fn rewind(&self, tail: u64) {
         let writer = &self.shared.writer;
         if tail.wrapping_sub(writer.base.load(Ordering::Relaxed)) >= REWIND
@@ -382,14 +384,14 @@ impl<'a> Direction<'a> {
         }
     }
 
-    /// Takes bytes out of the ring, as many as fit, and returns how many. The lock of the receiving end is held.
+    /// Reads bytes out of the ring, as many as fit, and returns their number. The caller holds the receive lock.
     pub(crate) fn pop(&self, to: &mut Pieces<'_>, available: usize) -> usize {
         let reader = &self.shared.reader;
         let mut taken = 0;
         while taken < available && to.left() > 0 {
             let (head, before) = (reader.head.load(Ordering::Relaxed), *to);
             let bytes = self.copy_out(to, head, (available - taken).min(STRIDE));
-            // A signal handler that received on the same socket meanwhile has taken these bytes.
+            // This fails if a signal handler received these bytes from the same socket meanwhile.
             let next = head.wrapping_add(bytes as u64);
             if reader.head.compare_exchange(head, next, Ordering::Release, Ordering::Relaxed).is_err() {
                 to.reset(before);
@@ -403,7 +405,7 @@ impl<'a> Direction<'a> {
         taken
     }
 
-    /// Copies bytes of the ring that stay there, and returns how many.
+    /// Copies bytes out of the ring without removing them, and returns their number.
     pub(crate) fn peek(&self, to: &mut Pieces<'_>, available: usize) -> usize {
         self.copy_out(to, self.shared.reader.head.load(Ordering::Relaxed), available)
     }
@@ -422,33 +424,33 @@ impl<'a> Direction<'a> {
         taken
     }
 
-    /// Discards bytes of the ring.
+    /// Removes bytes from the ring.
     pub(crate) fn discard(&self, bytes: usize) {
         self.shared.reader.head.fetch_add(bytes as u64, Ordering::Release);
     }
 
-    /// Puts bytes before those that are in the ring, for other processes to receive. The direction is frozen, and the lock of
-    /// the receiving end is held.
+    /// Puts bytes in front of those that are in the ring, so that other processes can receive them. The direction is frozen, and the caller
+    /// holds the receive lock.
     ///
     /// # Safety
-    /// So many bytes are readable at `from`; with those in the ring, they are no more than it holds.
+    /// `bytes` bytes are readable at `from`. Together with those in the ring, they fit into the ring.
     pub(crate) unsafe fn put_back(&self, from: *const u8, bytes: usize) {
         let reader = &self.shared.reader;
         let head = reader.head.load(Ordering::Relaxed).wrapping_sub(bytes as u64);
         let base = self.shared.writer.base.load(Ordering::Relaxed);
-        // SAFETY: masked, with a second copy of the ring behind the first; the caller's promise.
+        // SAFETY: the offset is masked, and the ring is mapped a second time behind the first; the caller guarantees the rest.
         unsafe { std::ptr::copy_nonoverlapping(from, self.place(head, base), bytes) };
         reader.head.store(head, Ordering::Release);
         self.set_phase(Phase::Ring);
     }
 
-    /// Returns the address of the first byte to take.
+    /// Returns the address of the first byte to receive.
     pub(crate) fn first(&self) -> *mut u8 {
         let head = self.shared.reader.head.load(Ordering::Relaxed);
         self.place(head, self.shared.writer.base.load(Ordering::Relaxed))
     }
 
-    /// Returns true if a writer sleeps and there is room for it; it is then taken for woken.
+    /// Returns whether a sleeping writer must be woken because the ring has room again, and clears the writer's request if so.
     pub(crate) fn takes_room(&self) -> bool {
         fence(Ordering::SeqCst);
         self.shared.signals.want_room.load(Ordering::Relaxed) != 0
@@ -466,18 +468,18 @@ impl<'a> Direction<'a> {
         self.ring.wrapping_add(position.wrapping_sub(base) as usize & (RING_BYTES - 1))
     }
 
-    /// Returns the wake bytes that are in the kernel, as the receiving end counts.
+    /// Returns the number of wake bytes that are in the kernel, by the counts of the two ends.
     pub(crate) fn wakes(&self) -> usize {
         let sent = self.shared.writer.wakes.load(Ordering::Acquire) & !FROZEN;
-        // More than the kernel's buffers hold can only be a lie, and does no harm: no more is received than is there.
+        // A hostile peer can make this number too large. That is harmless, because no more is received than the kernel has.
         sent.saturating_sub(self.shared.reader.skipped.load(Ordering::Relaxed)) as usize
     }
 }
 
-/// Takes a signal: returns true if it was set, and clears it. Comes after what the signal is about, in the one order of all
-/// sequentially consistent operations.
+/// Clears a signal and returns whether it was set. In the single total order of sequentially consistent operations, this read follows the
+/// change that the signal is about.
 fn take(signal: &AtomicU32) -> bool {
-    // The model checker takes such operations for acquire and release; a fence says what they are.
+    // The model checker treats such operations as acquire and release only, so it needs an explicit fence.
     #[cfg(loom)]
     fence(Ordering::SeqCst);
     signal.load(Ordering::SeqCst) != 0 && signal.swap(0, Ordering::SeqCst) != 0

@@ -1,24 +1,24 @@
-//! Moments of pushes, by which an `epoll` set tells of bytes in the order in which they came.
+//! Timestamps of recent writes to a ring. An `epoll` set uses them to report sockets in the order in which their bytes arrived.
 //!
-//! A program may send on one connection and then, having waited for nothing, on another, and expect the other end to be told
-//! in that order, as the kernel does. No byte depends on these words, so the models leave them out.
+//! A program may send on one connection and right afterwards on another, and expect that the receiver sees them in this order, as with the
+//! kernel. The correctness of the bytes does not depend on these words, so the models leave them out.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Pushes whose moment is kept.
+/// Number of writes whose timestamps are kept.
 const PUSHES: usize = 7;
 
-/// Moments of the last pushes. Written by the sending end.
+/// Timestamps of the last writes. Written by the sending end.
 #[repr(C, align(128))]
 #[derive(Default)]
 pub(crate) struct Journal {
-    /// Pushes so far.
+    /// Writes so far.
     count: AtomicU64,
-    /// The last of them, in turn.
+    /// The last writes, as a circular buffer.
     pushes: [Push; PUSHES],
 }
 
-/// A push: the position of its first byte, and its moment, in ticks of a clock that all processors share.
+/// A write: the position of its first byte, and its time in ticks of a clock that all processors share.
 #[repr(C)]
 #[derive(Default)]
 struct Push {
@@ -27,7 +27,7 @@ struct Push {
 }
 
 impl Journal {
-    /// Keeps the moment of a push. The push itself, which follows, makes it known.
+    /// Records the time of a write at a position. The caller publishes the write afterwards.
     pub(super) fn write_down(&self, position: u64) {
         let count = self.count.load(Ordering::Relaxed);
         let push = &self.pushes[(count % PUSHES as u64) as usize];
@@ -36,8 +36,8 @@ impl Journal {
         self.count.store(count.wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Returns the moment since which there are bytes from a position on, or the oldest that is known. The other end may write
-    /// anything here: it spoils an order.
+    /// Returns the time of the write that contains the position `head`, or the oldest known time. The other end can write anything here,
+    /// which spoils only the order of reports.
     pub(super) fn since(&self, head: u64) -> u64 {
         let (mut oldest, mut found) = (u64::MAX, None);
         for push in &self.pushes {
@@ -52,17 +52,17 @@ impl Journal {
     }
 }
 
-/// Returns the processor's clock.
+/// Returns the processor's timestamp counter.
 #[cfg(target_arch = "x86_64")]
 fn ticks() -> u64 {
-    // SAFETY: every processor of this architecture has it.
+    // SAFETY: every processor of this architecture has the instruction.
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
-/// Returns the system's clock, in nanoseconds.
+/// Returns the system's monotonic clock, in nanoseconds.
 #[cfg(not(target_arch = "x86_64"))]
 fn ticks() -> u64 {
-    // SAFETY: all zeros are a time.
+    // SAFETY: all zeros are a valid time.
     let mut now = unsafe { std::mem::zeroed::<libc::timespec>() };
     // SAFETY: the C library writes its structure.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };

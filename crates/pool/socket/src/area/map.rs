@@ -1,31 +1,31 @@
-//! Mapping of an area: the header, and each ring twice in a row, so that what wraps around is contiguous.
+//! Mapping of an area: the header, and each ring twice in a row, so that bytes that wrap around are contiguous.
 
 use super::{AREA_BYTES, HEAD_BYTES, Head, MAGIC, RING_BYTES, VERSION};
 use libc::{MAP_ANONYMOUS, MAP_FAILED, MAP_FIXED, MAP_NORESERVE, MAP_PRIVATE, MAP_SHARED, c_int, c_void};
 use std::sync::atomic::Ordering;
 
-/// Bytes of address space of a mapping.
+/// Address space of a mapping, in bytes.
 const SPAN: usize = HEAD_BYTES + 4 * RING_BYTES;
 const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
 
 /// Reason why an area cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unmappable {
-    /// The file is not an area of this version, or could be cut short by another process.
+    /// The file is not an area of this version, or another process could truncate it.
     NotAnArea,
-    /// The kernel has no memory or mappings left for this process.
+    /// The kernel refused the mapping: this process has no memory or mappings left.
     Kernel,
 }
 
-/// An area in this process's memory. It stays mapped until [`unmap`](Map::unmap).
+/// An area that is mapped into this process. It stays mapped until [`unmap`](Map::unmap).
 #[derive(Clone, Copy)]
 pub(crate) struct Map {
     base: *mut u8,
 }
 
-// SAFETY: it is memory that any thread may reach, by atomic words and by copies of bytes.
+// SAFETY: any thread may access this memory, by atomic words and by copies of bytes.
 unsafe impl Send for Map {}
-// SAFETY: memory that any thread may reach, by atomic words and by copies of bytes.
+// SAFETY: any thread may access this memory, by atomic words and by copies of bytes.
 unsafe impl Sync for Map {}
 
 impl Map {
@@ -42,10 +42,10 @@ impl Map {
         Ok(map)
     }
 
-    /// Makes a mapping from the address of an earlier one.
+    /// Makes a `Map` from the address of an existing mapping.
     ///
     /// # Safety
-    /// `base` is that of a mapping which has not been unmapped.
+    /// `base` is the address of a mapping that has not been unmapped.
     pub(crate) unsafe fn at(base: *mut u8) -> Map {
         Map { base }
     }
@@ -57,7 +57,7 @@ impl Map {
 
     fn reserve() -> Result<Map, Unmappable> {
         let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-        // SAFETY: new address space.
+        // SAFETY: the kernel chooses new address space.
         let base = unsafe { map(std::ptr::null_mut(), SPAN, libc::PROT_NONE, flags, -1, 0) };
         if base == MAP_FAILED { Err(Unmappable::Kernel) } else { Ok(Map { base: base.cast() }) }
     }
@@ -73,7 +73,7 @@ impl Map {
         ];
         for (at, bytes, offset) in parts {
             let to = self.base.wrapping_add(at).cast();
-            // SAFETY: within the address space that was reserved.
+            // SAFETY: the range is within the address space that was reserved.
             let placed = unsafe { map(to, bytes, READ_WRITE, MAP_SHARED | MAP_FIXED, fd, offset) };
             if placed == MAP_FAILED {
                 return Err(Unmappable::Kernel);
@@ -84,27 +84,27 @@ impl Map {
 
     /// Returns the header.
     pub(crate) fn head(&self) -> &Head {
-        // SAFETY: mapped, aligned to a page, and made of atomic words only.
+        // SAFETY: the header is mapped, aligned to a page, and made of atomic words only.
         unsafe { &*self.base.cast::<Head>() }
     }
 
-    /// Returns the ring of a direction: twice [`RING_BYTES`] bytes.
+    /// Returns the ring of a direction: `2 * RING_BYTES` bytes, because the ring is mapped twice.
     pub(crate) fn ring(self, direction: usize) -> *mut u8 {
         self.base.wrapping_add(HEAD_BYTES + 2 * direction * RING_BYTES)
     }
 
     /// Unmaps the area. No thread may use it any more.
     pub(crate) fn unmap(self) {
-        // SAFETY: our own mapping, which nobody uses any more.
+        // SAFETY: this process made the mapping, and no thread uses it any more.
         unsafe { libc::munmap(self.base.cast(), SPAN) };
     }
 }
 
-/// Checks that a file is an area, and stays one: its size is sealed.
+/// Checks that a file is an area and cannot shrink, because its size is sealed.
 fn check(fd: c_int) -> Result<(), Unmappable> {
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let seals = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GET_SEALS, 0) };
-    // SAFETY: all zeros are a `stat`.
+    // SAFETY: all zeros are a valid `stat`.
     let mut stat = unsafe { std::mem::zeroed::<libc::stat>() };
     // SAFETY: the C library writes its structure.
     let known = unsafe { libc::fstat(fd, &raw mut stat) };

@@ -1,15 +1,15 @@
-//! Memory of one connection, shared by its two ends: a header and a ring for each direction.
+//! Memory of one connection, shared by its two ends: a header, and a ring for each direction.
 //!
 //! | part | written by |
 //! |---|---|
-//! | [`Writer`] of a direction | the end that sends |
-//! | [`Reader`] of a direction | the end that receives |
-//! | [`Journal`] of a direction | the end that sends |
-//! | [`Signals`] of a direction | both: each word says who |
-//! | [`End`] | the end's own processes |
+//! | [`Writer`] of a direction | the sending end |
+//! | [`Reader`] of a direction | the receiving end |
+//! | [`Journal`] of a direction | the sending end |
+//! | [`Signals`] of a direction | both ends: the comment of each word names its writer |
+//! | [`End`] | the processes of this end |
 //!
-//! The other end can write all of it at any time, so positions are input: a difference of positions is bounded before it is
-//! used, and an offset is masked. What a hostile peer writes spoils its own connection only.
+//! The other end can write all of this memory at any time, so positions are untrusted input: a difference of positions is bounded before it
+//! is used, and an offset is masked. A hostile peer can spoil only its own connection.
 
 mod copy;
 mod direction;
@@ -30,19 +30,19 @@ pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"unracksk");
 pub(crate) const VERSION: u32 = 3;
 /// Bytes of the header.
 pub(crate) const HEAD_BYTES: usize = 4096;
-/// Bytes of a ring. Pages that were never written take no memory.
+/// Bytes of a ring. Pages that were never written use no memory.
 pub(crate) const RING_BYTES: usize = 4 << 20;
-/// Most bytes in a ring until a call has more to send.
+/// Initial limit on the bytes in a ring. It grows when a call has more to send.
 pub(crate) const FIRST_BYTES: usize = 512 << 10;
-/// Bytes of a connection's area: sections of the pool.
+/// Bytes of a connection's area, rounded up to whole sections of the pool.
 pub const AREA_BYTES: usize = (HEAD_BYTES + 2 * RING_BYTES).next_multiple_of(unrack_pool::SECTION as usize);
-/// Most bytes in a ring of a Unix socket: the kernel's own buffers have room for them, should they be asked back.
+/// Most bytes in a ring of a Unix socket. The kernel's buffers can hold this number, in case the bytes must return to the kernel.
 pub(crate) const UNIX_BYTES: usize = 160 << 10;
 /// Value of a position that is not known yet.
 pub(crate) const UNSET: u64 = u64::MAX;
 /// Value of `begin` of a direction that was frozen before its ring began.
 pub(crate) const NEVER: u64 = UNSET - 1;
-/// Bit of `tail` and `wakes` of a direction that was frozen: see [`Direction::freeze`].
+/// Bit that marks a direction as frozen, in `tail` and `wakes`: see [`Direction::freeze`].
 pub(crate) const FROZEN: u64 = 1 << 63;
 
 /// Header of an area.
@@ -51,30 +51,30 @@ pub(crate) struct Head {
     pub(crate) magic: AtomicU64,
     pub(crate) version: AtomicU32,
     pub(crate) ends: [End; 2],
-    /// Direction `i` carries what end `i` sends.
+    /// Direction `i` carries the bytes that end `i` sends.
     pub(crate) directions: [Shared; 2],
-    /// Journal `i` is that of direction `i`.
+    /// Journal `i` belongs to direction `i`.
     pub(crate) journals: [Journal; 2],
 }
 
-/// State of one end, for the processes that have it.
+/// State of one end, shared by the processes that have it.
 #[repr(C, align(128))]
 pub(crate) struct End {
     /// 1 once a process of this end has mapped the area.
     pub(crate) joined: AtomicU32,
-    /// 1 once the last process of this end that was known closed it.
+    /// 1 once the last known process of this end has closed it.
     pub(crate) closed: AtomicU32,
-    /// Thread that sleeps on the kernel's connection for a blocking call, and takes in wake bytes; 0 if none.
+    /// Number of the thread that sleeps on the kernel's connection in a blocking call and receives the wake bytes; 0 if there is none.
     pub(crate) leader: AtomicU32,
-    /// Word on which other threads of blocking calls sleep: changes when the leader has returned.
+    /// Futex on which the other threads in blocking calls sleep. It changes when the leader has returned.
     pub(crate) turn: AtomicU32,
-    /// Threads that sleep on `turn`.
+    /// Number of threads that sleep on `turn`.
     pub(crate) followers: AtomicU32,
-    /// Threads that sleep in `poll` or in a blocking call for this end.
+    /// Number of threads that sleep in `poll` or in a blocking call for this end.
     pub(crate) sleepers: AtomicU32,
-    /// Name of the wakeup of this end, and whether a set has it: see [`wakeup`](crate::wakeup).
+    /// Name of the wakeup of this end, with a bit for wakeups of `epoll` sets: see [`wakeup`](crate::wakeup).
     pub(crate) wakeup: AtomicU64,
-    /// 1 if the program has its end be a reset (`SO_LINGER` of no time).
+    /// 1 if the program has chosen that closing this end resets the connection (`SO_LINGER` with a time of zero).
     pub(crate) resets: AtomicU32,
 }
 
@@ -89,65 +89,68 @@ pub(crate) struct Shared {
 /// Words that the sending end writes.
 #[repr(C, align(128))]
 pub(crate) struct Writer {
-    /// Bytes put into the ring so far.
+    /// Number of bytes written into the ring so far.
     pub(crate) tail: AtomicU64,
-    /// Position that lies at the ring's first byte. Moved only while the ring is empty, so that few lines are in use.
+    /// Position of the byte that is stored at the start of the ring's memory. It changes only while the ring is empty, so that the ring
+    /// reuses few cache lines.
     pub(crate) base: AtomicU64,
-    /// `head` as the writer last read it.
+    /// Value of `head` when the writer last read it.
     pub(crate) head_seen: AtomicU64,
-    /// Bytes that went through the kernel before the ring; [`UNSET`] while all do, [`NEVER`] if the receiving end froze the
-    /// direction then.
+    /// Number of bytes that went through the kernel before the ring; [`UNSET`] while the ring has not begun, [`NEVER`] if the receiving end
+    /// froze the direction before that.
     pub(crate) begin: AtomicU64,
-    /// `tail` at which the kernel carries again, for good; [`UNSET`] before. The receiving end sets it when it freezes the
-    /// direction.
+    /// Value of `tail` at which the direction returns to the kernel for good; [`UNSET`] before. The receiving end sets it when it freezes
+    /// the direction.
     pub(crate) end: AtomicU64,
-    /// Wake bytes sent through the kernel, counted before each is sent.
+    /// Number of wake bytes sent through the kernel. Each is counted before it is sent.
     pub(crate) wakes: AtomicU64,
-    /// Wake bytes that were counted, and not sent since the kernel's buffer was full.
+    /// Number of wake bytes that were counted but not sent, because the kernel's buffer was full.
     pub(crate) owed: AtomicU64,
-    /// Most bytes in the ring; less than [`FIRST_BYTES`] means that.
+    /// Most bytes in the ring. A value below [`FIRST_BYTES`] means [`FIRST_BYTES`].
     pub(crate) limit: AtomicU64,
-    /// Bytes of a frozen ring that were sent through the kernel as well, because the receiving end asked for it.
+    /// Number of bytes of a frozen ring that were also sent through the kernel, because the receiving end asked for it.
     pub(crate) returned: AtomicU64,
 }
 
 /// Words that the receiving end writes.
 #[repr(C, align(128))]
 pub(crate) struct Reader {
-    /// Bytes taken out of the ring so far.
+    /// Number of bytes read from the ring so far.
     pub(crate) head: AtomicU64,
-    /// Wake bytes taken in.
+    /// Number of wake bytes received.
     pub(crate) skipped: AtomicU64,
     /// Source of the next byte; see [`direction`](self::direction).
     pub(crate) phase: AtomicU32,
 }
 
-/// Words that change seldom, and that each send or receive looks at.
+/// Words that change rarely and that each send or receive reads.
 #[repr(C, align(128))]
 pub(crate) struct Signals {
-    /// 1: the receiving end knows of the ring, and tells wake bytes from data. Written by the receiving end.
+    /// 1 once the receiving end knows of the ring and distinguishes wake bytes from data in the kernel. Written by the receiving end.
     pub(crate) consent: AtomicU32,
-    /// 1: somebody sleeps until there are bytes. Set by the receiving end, cleared by the sending one, which then wakes.
+    /// 1 while a receiving thread sleeps until there are bytes. Set by the receiving end; cleared by the sending end, which then wakes the
+    /// thread.
     pub(crate) want_data: AtomicU32,
-    /// 1: somebody sleeps until there is room. Set by the sending end, cleared by the receiving one, which then wakes.
+    /// 1 while a sending thread sleeps until there is room. Set by the sending end; cleared by the receiving end, which then wakes the
+    /// thread.
     pub(crate) want_room: AtomicU32,
-    /// Word on which blocking senders sleep. Changed by the receiving end.
+    /// Futex on which blocking senders sleep. Changed by the receiving end.
     pub(crate) room: AtomicU32,
-    /// State of the receiving end's wish that the kernel carries this direction from now on: one of [`revert`].
+    /// State of the receiving end's request that the kernel carries this direction from now on: one of the values in [`revert`].
     pub(crate) revert: AtomicU32,
-    /// 1: the receiving end was closed.
+    /// 1 once the receiving end was closed.
     pub(crate) gone: AtomicU32,
 }
 
-/// Values of [`Signals::revert`]; zero if the receiving end has no wish.
+/// Values of [`Signals::revert`]; zero if the receiving end has made no request.
 pub(crate) mod revert {
-    /// The kernel is to carry from now on. Set by the receiving end.
+    /// The kernel is to carry the direction from now on. Set by the receiving end.
     pub(crate) const WISHED: u32 = 1;
-    /// The kernel is to carry what is in the frozen ring as well. Set by the receiving end.
+    /// The kernel is to carry the bytes of the frozen ring as well. Set by the receiving end.
     pub(crate) const RETURN: u32 = 2;
-    /// The sending end puts the ring's bytes into the kernel. Set by the sending end, in place of [`RETURN`] only.
+    /// The sending end is sending the bytes of the frozen ring through the kernel. Set by the sending end, and only in place of [`RETURN`].
     pub(crate) const RETURNING: u32 = 3;
-    /// The sending end has put `returned` bytes into the kernel. Set by the sending end.
+    /// The sending end has sent `returned` bytes of the frozen ring through the kernel. Set by the sending end.
     pub(crate) const RETURNED: u32 = 4;
 }
 
@@ -161,7 +164,7 @@ mod tests {
     use super::*;
     use std::mem::offset_of;
 
-    /// Both ends may have different releases of the library: a change needs another [`VERSION`].
+    /// The two ends may have different releases of the library, so a change of the layout needs another [`VERSION`].
     #[test]
     fn the_layout_of_version_3_stays() {
         assert_eq!((VERSION, AREA_BYTES), (3, 10 << 20));

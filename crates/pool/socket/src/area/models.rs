@@ -1,4 +1,5 @@
-//! Models of a direction, in all interleavings: a lost wake leaves a thread asleep for ever, which the checker reports.
+//! Models of a direction for the model checker, which tries all interleavings. A lost wakeup leaves a thread asleep forever, and the
+//! checker reports that.
 
 use super::super::{Journal, Reader, Shared, Signals, UNSET, Writer};
 use super::{Direction, Look};
@@ -8,7 +9,7 @@ use libc::iovec;
 use loom::sync::{Arc, Notify};
 use std::cell::UnsafeCell;
 
-/// Bytes of a ring here: more than a model sends, so that none wraps around.
+/// Bytes of the ring in a model. No model sends more, so the ring does not wrap around.
 const BYTES: usize = 64;
 
 struct Model {
@@ -19,9 +20,9 @@ struct Model {
     writer: Notify,
 }
 
-// SAFETY: the words of the direction say who may touch which bytes; that is what is checked.
+// SAFETY: the words of the direction determine which thread may access which bytes; the models check exactly that.
 unsafe impl Send for Model {}
-// SAFETY: the words of the direction say who may touch which bytes; that is what is checked.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Model {}
 
 impl Model {
@@ -63,7 +64,7 @@ impl Model {
         unsafe { Direction::new(&self.shared, &self.journal, self.ring.get().cast(), most) }
     }
 
-    /// Sends bytes that count up, waiting for room.
+    /// Sends `bytes` bytes with ascending values, and waits for room where necessary.
     fn send(&self, bytes: u8, most: usize) {
         let direction = self.direction(most);
         let mut sent = 0;
@@ -81,7 +82,7 @@ impl Model {
         }
     }
 
-    /// Receives so many bytes, waiting for them, and checks them.
+    /// Receives `bytes` bytes, waiting for them, and checks their values.
     fn receive(&self, bytes: u8, most: usize) {
         let direction = self.direction(most);
         let mut received = 0;

@@ -1,7 +1,7 @@
 //! The broker: pairs the ends of connections, and gives each pair an area of the pool.
 //!
-//! It is not on the path of any byte. A process asks with the socket itself beside its request; the broker reads the
-//! connection's names from the kernel. When the broker ends, connections that have an area keep it, and others stay with the
+//! No byte of a connection passes through the broker. A process attaches the socket itself to its request, and the broker reads the
+//! connection's addresses from the kernel. When the broker ends, connections that have an area keep it, and all others stay with the
 //! kernel.
 
 
@@ -31,14 +31,14 @@ use std::time::{Duration, Instant};
 use unrack_pool::{Client, SECTION, Segment};
 use wakeups::Wakeups;
 
-/// Time between two looks at connections that are over.
+/// Time between two searches for connections that are over.
 const SWEEP: Duration = Duration::from_millis(500);
-/// Most bytes that pass one way through an area in a nanosecond: more than any memory can.
+/// Most bytes per nanosecond that can pass through an area in one direction. No memory is faster than this.
 const BYTES_A_NANOSECOND: u64 = 100;
-/// Most connections whose request has not come; the oldest is closed for a further one.
+/// Most connections to the broker that have not sent their request. To accept a further one, the broker closes the oldest.
 const MOST_PENDING: usize = 256;
 
-/// Reason why no broker can be started.
+/// Reason why a broker cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot listen at {}: {error}", path.display())]
@@ -51,18 +51,18 @@ pub enum Error {
     Pool(#[from] unrack_pool::Error),
 }
 
-/// Sums that a broker keeps.
+/// Totals of a broker.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Connections that were given an area.
+    /// Number of connections that were given an area.
     pub carried: AtomicU64,
-    /// Requests for areas that could not be given: the pool was full.
+    /// Number of connections that were refused an area, because the pool was full.
     pub refused: AtomicU64,
-    /// Bytes that passed through areas of connections that are over.
+    /// Bytes that passed through areas of connections that have ended.
     pub bytes: AtomicU64,
 }
 
-/// A broker that serves in the thread which calls [`run`](Broker::run).
+/// A broker. It serves in the thread that calls [`run`](Broker::run).
 pub struct Broker {
     listener: OwnedFd,
     path: PathBuf,
@@ -70,7 +70,7 @@ pub struct Broker {
     pairs: Pairs<Area>,
     wakeups: Wakeups,
     shared: Shared,
-    /// Area for the next pair.
+    /// Area that is prepared for the next pair.
     spare: Option<Area>,
     processes: BTreeMap<u32, OwnedFd>,
     pending: Vec<OwnedFd>,
@@ -78,16 +78,17 @@ pub struct Broker {
     swept: Instant,
 }
 
-/// Area of a connection: a section that the broker has leased, and since when.
+/// Area of a connection: its memory, which the broker has leased from the pool, and when it was leased.
 struct Area(Segment, Instant);
 
 impl Area {
     fn head(&self) -> &Head {
-        // SAFETY: a section is mapped for as long as its lease, aligned to its size, and a header is atomic words.
+        // SAFETY: a section is mapped for as long as its lease, aligned to its size, and the header consists of atomic words.
         unsafe { &*self.0.base().cast::<Head>() }
     }
 
-    /// Returns the bytes that passed, as the ends say. Of a connection whose sums cannot be, none: an end lied.
+    /// Returns how many bytes have passed, according to the counters of the two ends. Returns zero if the counters are impossible, because
+    /// an end must have written invalid values.
     fn bytes(&self) -> u64 {
         let most = (self.1.elapsed().as_nanos() as u64).saturating_mul(BYTES_A_NANOSECOND);
         let sums = self.head().directions.iter().map(|way| {
@@ -107,7 +108,7 @@ impl Broker {
     /// Listens at a path, for programs of this user.
     ///
     /// # Errors
-    /// If a broker serves there already, or nobody can listen there.
+    /// Fails if a broker already serves at the path, or if the process cannot listen there.
     pub fn listen(path: &Path, pool: Client) -> Result<Broker, Error> {
         let cannot = |error: io::Error| Error::Listen { path: path.into(), error };
         let address = SocketAddrUnix::new(path).map_err(|error| cannot(error.into()))?;
@@ -138,23 +139,23 @@ impl Broker {
         })
     }
 
-    /// Has connections between hosts of a rack carried, whose networks are namespaces. Without it, connections are those
-    /// within one namespace.
+    /// Allows connections between hosts of a rack, which have separate network namespaces, to be carried. Without this call, only
+    /// connections within one namespace are carried.
     ///
     /// # Errors
-    /// If a namespace cannot be entered, which takes root.
+    /// Fails if a namespace cannot be entered, which requires root.
     pub fn share(&mut self, hosts: &[SharingHost]) -> Result<(), Error> {
         self.shared = Shared::new(hosts).map_err(Error::Rack)?;
         Ok(())
     }
 
-    /// Returns true if a broker serves at a path.
+    /// Returns whether a broker serves at a path.
     pub fn serves(path: &Path) -> bool {
         let Ok(address) = SocketAddrUnix::new(path) else { return false };
         socket().and_then(|probe| net::connect(&probe, &address)).is_ok()
     }
 
-    /// Returns the sums that this broker keeps.
+    /// Returns the totals of this broker.
     pub fn counts(&self) -> Arc<Counts> {
         self.counts.clone()
     }
@@ -199,7 +200,7 @@ impl Broker {
         }
     }
 
-    /// Answers the request that came at a socket, if it is one.
+    /// Answers the request on a connection, if it is a valid request.
     fn answer(&mut self, socket: OwnedFd) {
         let Some((request, beside)) = receive(&socket) else { return };
         if request == Request::Hello {
@@ -228,7 +229,7 @@ impl Broker {
         }
     }
 
-    /// Pairs an end of a connection with the other, and answers it.
+    /// Registers an end of a connection, and answers it depending on whether its other end has asked.
     fn pair(&mut self, socket: &OwnedFd, asked: Connection, end: OwnedFd, process: u32) {
         if asked.again {
             let cookie = kernel::wide_option(end.as_raw_fd(), libc::SOL_SOCKET, libc::SO_COOKIE);
@@ -237,14 +238,14 @@ impl Broker {
             return hand_out(socket, answer);
         }
         let seen = see(&self.shared, &end, asked, process);
-        // Before the answer: held here, the connection would outlast a close by its own program.
+        // Close the received socket before the answer. Otherwise the broker would keep the connection open after its program closes it.
         drop(end);
         let Some(seen) = seen else { return reply(socket, Reply::Never, None) };
         if self.spare.is_none() {
             self.spare = make(&self.pool);
         }
         if self.spare.is_none() {
-            // What ended since the last look may be enough.
+            // Connections that have ended since the last sweep may free enough memory.
             self.sweep(false);
             self.spare = make(&self.pool);
         }
@@ -274,7 +275,7 @@ impl Broker {
     }
 }
 
-/// Answers an end.
+/// Sends the answer to an end of a connection.
 fn hand_out(socket: &OwnedFd, answer: Answer<'_, Area>) {
     match answer {
         Answer::Area(area, end) => match area.0.descriptor() {
@@ -296,7 +297,8 @@ fn is_readable(fd: &OwnedFd) -> bool {
     poll(&mut one, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
 }
 
-/// Makes an area: a section of the pool, with a header that carries nothing yet. None if the pool is full, or in a device.
+/// Makes an area: memory of the pool, with a header of a connection whose rings have not begun. Returns `None` if the pool is full or in a
+/// device.
 fn make(pool: &Client) -> Option<Area> {
     let area = Area(pool.lease((AREA_BYTES as u64 / SECTION) as u32).ok()?, Instant::now());
     let file = area.0.descriptor()?;
@@ -311,7 +313,7 @@ fn make(pool: &Client) -> Option<Area> {
     Some(area)
 }
 
-/// Reads a connection's names from the kernel.
+/// Reads a connection's addresses from the kernel.
 fn see(shared: &Shared, asked: &OwnedFd, request: Connection, process: u32) -> Option<Seen> {
     let fd = asked.as_raw_fd();
     let cookie = kernel::wide_option(fd, libc::SOL_SOCKET, libc::SO_COOKIE)?;
@@ -320,7 +322,8 @@ fn see(shared: &Shared, asked: &OwnedFd, request: Connection, process: u32) -> O
     }
     if kernel::option(fd, libc::SOL_SOCKET, libc::SO_DOMAIN)? == libc::AF_UNIX {
         let own = rustix::fs::fstat(asked).ok()?.st_ino;
-        // It says who its peer is, and is believed only if that one says the same of it.
+        // The peer's inode is the process's own claim. It is harmless, because a pair is made only if the peer claims the same of this
+        // socket.
         let (own, peer) = (Name::Inode(own), Name::Inode(request.peer));
         return (request.own != 0).then_some(Seen {
             network: Network::Namespace(0),
@@ -336,21 +339,21 @@ fn see(shared: &Shared, asked: &OwnedFd, request: Connection, process: u32) -> O
     Some(Seen { network, own, peer, cookie, process })
 }
 
-/// Option with the number of a socket's network namespace, `SO_NETNS_COOKIE` (Linux 5.14).
+/// Socket option `SO_NETNS_COOKIE`, which returns the number of the socket's network namespace (Linux 5.14).
 const NETWORK_COOKIE: libc::c_int = 71;
 
-/// Returns an internet address, IPv4 as IPv6 maps it.
+/// Returns an internet address of a socket, with IPv4 addresses mapped to IPv6.
 fn internet(fd: libc::c_int, peer: bool) -> Option<Name> {
     let (address, _) = kernel::name(fd, peer)?;
     match libc::c_int::from(address.ss_family) {
         libc::AF_INET => {
-            // SAFETY: an address of that family, in room for any.
+            // SAFETY: the family says that it is an address of this type, and the structure has room for any address.
             let address = unsafe { &*(&raw const address).cast::<libc::sockaddr_in>() };
             let four = std::net::Ipv4Addr::from(address.sin_addr.s_addr.to_ne_bytes());
             Some(Name::Internet(four.to_ipv6_mapped().octets(), address.sin_port))
         }
         libc::AF_INET6 => {
-            // SAFETY: an address of that family, in room for any.
+            // SAFETY: the family says that it is an address of this type, and the structure has room for any address.
             let address = unsafe { &*(&raw const address).cast::<libc::sockaddr_in6>() };
             Some(Name::Internet(address.sin6_addr.s6_addr, address.sin6_port))
         }
@@ -382,7 +385,7 @@ fn reply(socket: &OwnedFd, reply: Reply, passed: Option<&OwnedFd>) {
         beside.push(net::SendAncillaryMessage::ScmRights(&files));
     }
     let bytes = reply.encode();
-    // Whoever has gone meanwhile needs no answer.
+    // Ignore errors, because a process that is gone needs no reply.
     let _ = net::sendmsg(socket, &[io::IoSlice::new(&bytes)], &mut beside, net::SendFlags::NOSIGNAL);
 }
 

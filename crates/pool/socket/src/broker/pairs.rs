@@ -1,48 +1,48 @@
-//! Pairing of the two ends of a connection, by their names: a plain state machine, without sockets.
+//! Pairing of the two ends of a connection by their names. It is a plain state machine without sockets.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Longest time that an end is remembered whose peer does not ask.
+/// Longest time for which an end is remembered while its peer does not ask.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Most ends that are remembered while their peers do not ask.
+/// Most connections that are remembered while only one end has asked.
 const MOST_WAITING: usize = 1 << 16;
 
 /// Name of an end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Name {
-    /// Address, as of IPv6, and port.
+    /// IPv6 address (or mapped IPv4 address), and port.
     Internet([u8; 16], u16),
-    /// Number of the inode of a Unix socket.
+    /// Inode number of a Unix socket.
     Inode(u64),
 }
 
-/// Network in which names hold.
+/// Scope in which names identify ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Network {
-    /// Network namespace, by the kernel's number; 0 for names that hold in all.
+    /// Network namespace, by the kernel's number; 0 for names that are valid in all namespaces.
     Namespace(u64),
-    /// Rack whose hosts are namespaces that share memory.
+    /// Rack whose hosts are network namespaces that share memory.
     Rack(u32),
 }
 
-/// Name of a connection, as one of its ends sees it.
+/// Names of a connection's two ends, as one of the ends sees them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) network: Network,
     pub(crate) own: Name,
     pub(crate) peer: Name,
-    /// Number that the kernel gives the socket, and never another (`SO_COOKIE`).
+    /// Number that the kernel gives to this socket only, and never reuses (`SO_COOKIE`).
     pub(crate) cookie: u64,
     /// Process that asks.
     pub(crate) process: u32,
 }
 
-/// Name of a connection, the same for both ends.
+/// Name of a connection, identical for its two ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key(Network, Name, Name);
 
-/// An end that asked.
+/// An end that has asked.
 #[derive(Debug, Clone, Copy)]
 struct Asker {
     cookie: u64,
@@ -50,13 +50,13 @@ struct Asker {
     asked: Instant,
 }
 
-/// A connection whose ends have both asked.
+/// A connection whose two ends have asked.
 struct Pair<A> {
     askers: [Asker; 2],
     area: A,
 }
 
-/// Connections that the broker knows. `A` is the area of one.
+/// Connections that the broker knows. `A` is the area of a connection.
 pub(crate) struct Pairs<A> {
     waiting: BTreeMap<Key, [Option<Asker>; 2]>,
     made: BTreeMap<Key, Pair<A>>,
@@ -65,11 +65,11 @@ pub(crate) struct Pairs<A> {
 /// Answer to an end.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer<'a, A> {
-    /// The area, and which end of it this is.
+    /// The area, and the number of this end in it.
     Area(&'a A, usize),
-    /// The other end has not asked.
+    /// The other end has not asked yet.
     NotYet,
-    /// There is no area to be had, or the connection has one end only.
+    /// No area is available, or the connection is from a socket to itself.
     Never,
 }
 
@@ -84,7 +84,7 @@ impl<A> Pairs<A> {
         self.made.len()
     }
 
-    /// Answers an end; `make` makes an area when both have asked.
+    /// Answers an end. When its other end has asked too, `make` makes the area.
     pub(crate) fn ask(
         &mut self,
         seen: &Seen,
@@ -99,10 +99,10 @@ impl<A> Pairs<A> {
         let asker = Asker { cookie: seen.cookie, process: seen.process, asked: now };
         match self.made.get_mut(&key) {
             Some(pair) if pair.askers[end].cookie == seen.cookie => {
-                // A child of the process that asked first, or a program that it became.
+                // The asking process is a child of the process that asked first, or another program in the same process.
                 pair.askers[end].process = seen.process;
             }
-            // A later connection with the same names.
+            // A later connection has the same names.
             Some(_) => drop(self.made.remove(&key)),
             None => {}
         }
@@ -123,8 +123,8 @@ impl<A> Pairs<A> {
         }
     }
 
-    /// Answers an end whose area was handed out before, by the number of its socket only: of a connection that is over, the
-    /// kernel knows the peer's name no more.
+    /// Answers an end whose area was handed out before. The end is found by its socket's cookie alone, because the kernel no longer knows
+    /// the peer's address once a connection is over.
     pub(crate) fn ask_again(&mut self, cookie: u64, process: u32) -> Answer<'_, A> {
         for pair in self.made.values_mut() {
             if let Some(end) = pair.askers.iter().position(|asker| asker.cookie == cookie) {
@@ -135,8 +135,8 @@ impl<A> Pairs<A> {
         Answer::Never
     }
 
-    /// Forgets ends that have waited for too long, and connections that are over: by their area, or since no process that
-    /// asked for them lives.
+    /// Forgets ends that have waited for too long, and connections that are over: their area is closed, or none of the processes that asked
+    /// is still alive. `ends` is called with the area of each such connection.
     pub(crate) fn sweep(
         &mut self,
         now: Instant,

@@ -1,9 +1,9 @@
-//! Hosts of a rack that share memory, though each has a network of its own: which connections between them have names that
-//! hold in the whole rack.
+//! Hosts of a rack that share memory although each has its own network: determines which connections between them have names that are valid
+//! in the whole rack.
 //!
-//! A connection is believed to be one between two of these hosts only if its own address is one of the host whose network
-//! the kernel says it is in, and its peer's is one of the same rack. No two hosts have the same address. All other names hold
-//! in their own network only: loopback, addresses that a program added, hosts of other racks.
+//! A connection counts as one between two of these hosts only if its own address belongs to the host in whose network the kernel locates
+//! the socket, and its peer's address belongs to a host of the same rack. No two hosts have the same address. All other names are valid in
+//! their own network only: loopback, addresses that a program added, hosts of other racks.
 
 use super::NETWORK_COOKIE;
 use super::pairs::{Name, Network};
@@ -24,19 +24,19 @@ pub struct SharingHost {
     pub namespace: PathBuf,
     /// Addresses of the host, which no other host has.
     pub addresses: Vec<Ipv4Addr>,
-    /// Rack with whose hosts it shares memory.
+    /// Number of the rack. The hosts of one rack share memory.
     pub rack: u32,
 }
 
-/// Addresses of hosts that share memory: with the number of their network, and their rack.
+/// Addresses of hosts that share memory. Each address maps to the number of the host's network and to the number of the host's rack.
 #[derive(Debug, Default)]
 pub(super) struct Shared(BTreeMap<[u8; 16], (u64, u32)>);
 
 impl Shared {
-    /// Looks the hosts' networks up.
+    /// Looks up the networks of the hosts.
     ///
     /// # Errors
-    /// If a namespace cannot be entered.
+    /// Fails if a namespace cannot be entered.
     pub(super) fn new(hosts: &[SharingHost]) -> io::Result<Shared> {
         let mut all = BTreeMap::new();
         for host in hosts {
@@ -48,7 +48,8 @@ impl Shared {
         Ok(Shared(all))
     }
 
-    /// Returns the network in which the names of a connection hold, whose socket is in the network of this number.
+    /// Returns the network in which the names of a connection are valid. `number` is the number of the network in which the kernel locates
+    /// the socket.
     pub(super) fn network(&self, number: u64, own: Name, peer: Name) -> Network {
         let host = |name| match name {
             Name::Internet(address, _) => self.0.get(&address),
@@ -61,10 +62,10 @@ impl Shared {
     }
 }
 
-/// Returns the kernel's number of a network namespace, by a socket that is made there.
+/// Returns the kernel's number of a network namespace. It is read from a socket that is made in the namespace.
 fn number_of(namespace: &Path) -> io::Result<u64> {
     let file = File::open(namespace)?;
-    // A thread of its own, which ends there.
+    // Use a new thread, because it cannot leave the namespace again.
     let made = std::thread::spawn(move || {
         move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
         net::socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)
@@ -108,7 +109,7 @@ mod tests {
             let network = shared().network(number, loopback(5000), loopback(80));
             assert_eq!(network, Network::Namespace(number));
         }
-        // An address that a program of host 1 gave itself, and a network that is none of the rack's.
+        // An address that a program of host 1 added itself, and a network that does not belong to the rack.
         let c = name([10, 0, 0, 2], 80);
         assert_eq!(shared().network(11, a, c), Network::Namespace(11));
         assert_eq!(shared().network(7, a, c), Network::Namespace(7));

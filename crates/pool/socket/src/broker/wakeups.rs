@@ -1,5 +1,4 @@
-//! Wakeups of processes, by names that cannot be guessed: a process that reads a name in an area which it shares may signal the
-//! wakeup.
+//! Wakeups of processes, by names that cannot be guessed. A process that reads a name in an area which it shares may signal the wakeup.
 
 use rustix::fd::{AsRawFd, OwnedFd};
 use std::collections::BTreeMap;
@@ -7,14 +6,15 @@ use std::collections::BTreeMap;
 /// Most wakeups of one process.
 pub(crate) const MOST: usize = 64;
 
-/// Wakeups, and the process that each is of.
+/// Wakeups by name, each with the process that owns it.
 #[derive(Default)]
 pub(super) struct Wakeups {
     all: BTreeMap<u64, (OwnedFd, u32)>,
 }
 
 impl Wakeups {
-    /// Gives a wakeup a name: an even number, not zero. None if it is no `eventfd`, or the process has too many.
+    /// Gives a wakeup a name, which is an even number other than zero. Returns `None` if it is not an `eventfd`, or if the process has too
+    /// many.
     pub(super) fn name(&mut self, wakeup: OwnedFd, process: u32) -> Option<u64> {
         let link = std::fs::read_link(format!("/proc/self/fd/{}", wakeup.as_raw_fd())).ok()?;
         if link.to_str() != Some("anon_inode:[eventfd]") {
@@ -31,7 +31,7 @@ impl Wakeups {
         Some(name)
     }
 
-    /// Returns the wakeup of a name.
+    /// Returns the wakeup with a name.
     pub(super) fn get(&self, name: u64) -> Option<&OwnedFd> {
         self.all.get(&name).map(|(wakeup, _)| wakeup)
     }
@@ -44,7 +44,7 @@ impl Wakeups {
 
 fn random() -> Option<u64> {
     let mut bytes = [0; 8];
-    // SAFETY: bytes of our own.
+    // SAFETY: a local buffer.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
     (got == 8).then(|| u64::from_ne_bytes(bytes))
 }

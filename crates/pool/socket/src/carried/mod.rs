@@ -1,12 +1,12 @@
-//! One end of a carried connection, as a call uses it: a descriptor, its entry in the table, and the area behind it.
+//! One end of a carried connection, as calls use it: a descriptor, its entry in the table, and the area behind it.
 //!
-//! Calls that send, receive or wait use it; this module and its children use no call.
+//! The modules for sending, receiving and waiting use this module, and it uses none of them.
 //!
 //! | module | idea |
 //! |---|---|
 //! | here | what the end knows of the connection |
-//! | [`wakes`] | waking the other end, and what this end was woken for |
-//! | [`turns`] | turns of a direction: from the kernel to the ring, and back |
+//! | [`wakes`] | waking the other end, and finding out why this end was woken |
+//! | [`turns`] | change-over of a direction from the kernel to the ring, and back |
 
 mod turns;
 mod wakes;
@@ -26,11 +26,11 @@ pub(crate) struct CarriedEnd<'a> {
     pub(crate) fd: c_int,
     pub(crate) entry: &'a Entry,
     head: &'a Head,
-    /// Number of this end.
+    /// Number of this end (0 or 1).
     number: usize,
-    /// The direction that this end sends in.
+    /// The direction in which this end sends.
     pub(crate) out: Direction<'a>,
-    /// The direction that this end receives in.
+    /// The direction in which this end receives.
     pub(crate) inward: Direction<'a>,
 }
 
@@ -39,10 +39,10 @@ impl Socket {
     #[inline]
     pub(crate) fn carried(&self) -> Option<CarriedEnd<'_>> {
         let (map, number) = self.area()?;
-        // SAFETY: mapped until no call uses the entry any more; made of atomic words.
+        // SAFETY: the area stays mapped until no call uses the entry any more; the header is made of atomic words.
         let head = unsafe { &*map.base().cast::<Head>() };
         let limit = if self.is_unix() { UNIX_BYTES } else { RING_BYTES };
-        // SAFETY: each ring is behind its header, mapped twice, for as long.
+        // SAFETY: each ring follows the header and is mapped twice, for the same time.
         let direction =
             |i: usize| unsafe { Direction::new(&head.directions[i], &head.journals[i], map.ring(i), limit) };
         Some(CarriedEnd {
@@ -57,12 +57,12 @@ impl Socket {
 }
 
 impl CarriedEnd<'_> {
-    /// Takes the lock of this end's sending calls.
+    /// Takes the send lock, which serializes the sending calls of this end.
     pub(crate) fn lock_send(&self) -> Held<'static> {
         self.entry.description().send.take()
     }
 
-    /// Takes the lock of this end's receiving calls.
+    /// Takes the receive lock, which serializes the receiving calls of this end.
     pub(crate) fn lock_recv(&self) -> Held<'static> {
         self.entry.description().recv.take()
     }
@@ -77,9 +77,9 @@ impl CarriedEnd<'_> {
         &self.head.ends[1 - self.number]
     }
 
-    /// Returns the bytes that can be received without waiting, from the kernel and from the ring.
+    /// Returns how many bytes can be received without waiting, from the kernel and from the ring together.
     pub(crate) fn readable(&self) -> usize {
-        // A thread that takes a wake byte in between the two counts of it would leave it among the bytes.
+        // Without the lock, another thread could receive a wake byte between the two counts, so that it would be counted as data.
         let _held = self.lock_recv();
         let in_ring = match self.inward.look() {
             Look::Bytes(bytes) => bytes,
@@ -88,7 +88,7 @@ impl CarriedEnd<'_> {
         in_ring + kernel::readable(self.fd).saturating_sub(self.inward.wakes())
     }
 
-    /// Returns true if the next byte to receive comes by the ring.
+    /// Returns whether the next byte to receive comes through the ring.
     pub(crate) fn receives_by_ring(&self) -> bool {
         match self.inward.phase() {
             Phase::Ring => true,
@@ -100,30 +100,31 @@ impl CarriedEnd<'_> {
         }
     }
 
-    /// Returns true if the peer is gone: the kernel's connection has ended, and the peer did not announce that it only ends its
-    /// own direction.
+    /// Returns whether the peer is gone: the kernel's connection has ended, and the peer did not announce that it only shuts down its own
+    /// direction.
     pub(crate) fn is_dead(&self) -> bool {
         let events = kernel::events(self.fd, libc::POLLRDHUP);
         let both = events & (libc::POLLHUP | libc::POLLERR) != 0;
         both || events & libc::POLLRDHUP != 0 && !self.inward.has_ended()
     }
 
-    /// Returns true if the other end closed and left bytes unread, and the program was not told. The kernel resets a connection
-    /// then, but knows only of bytes that it carried.
+    /// Returns whether the other end closed and left bytes unread, and the program has not received this error yet. The kernel resets a
+    /// connection in this case, but only if it carried the bytes itself.
     pub(crate) fn is_reset(&self) -> bool {
         let left_unread = self.out.is_unread();
         let is_gone = self.out.signals().gone.load(Ordering::Acquire) != 0;
         let is_sign = match is_gone {
-            // A TCP socket that is closed so is reset through the kernel: see `close`.
+            // For a TCP socket that was closed this way, the kernel has been made to reset the connection: see `close`.
             true => self.entry.is_unix(),
-            // It was killed, unless one of them shut the connection down.
+            // The other end was killed, unless one of the ends shut the connection down.
             false => self.inward.signals().revert.load(Ordering::Acquire) == 0 && !self.inward.has_ended(),
         };
         left_unread && is_sign && self.entry.description().reset.load(Ordering::Acquire) == 0
     }
 
-    /// Returns true if a reset that the kernel reports can only come from wake bytes which the other end left unread when its
-    /// process ended: without them the kernel would have reported the end. All bytes that this end sent went into the ring.
+    /// Returns whether a reset that the kernel reports can only come from wake bytes, which the other end left unread when its process
+    /// ended. Without them, the kernel would have reported an end of stream. This requires that all bytes which this end sent went into the
+    /// ring and were received.
     pub(crate) fn is_reset_by_wakes(&self) -> bool {
         let peer = self.other_end();
         let has_read_all =

@@ -1,4 +1,4 @@
-//! Turns of a direction: it passes from the kernel to the ring once both ends agree, and back when one of them asks for it.
+//! Change-over of a direction: from the kernel to the ring once both ends agree, and back when one of them asks for it.
 
 use super::CarriedEnd;
 use crate::area::{Look, Phase, UNSET, revert};
@@ -8,9 +8,10 @@ use crate::table::Socket;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Longest wait for room in the kernel before it is tried again.
+/// Longest wait for room in the kernel before another attempt.
 const NAP: Duration = Duration::from_millis(100);
-/// Most wake bytes that can be owed: the kernel's buffer was full that often. More can only be what the other end wrote.
+/// Most wake bytes that can be owed, that is, counted but not sent because the kernel's buffer was full. Only a hostile peer can cause a
+/// larger number.
 const MOST_OWED: u64 = 1 << 16;
 
 impl Socket {
@@ -24,8 +25,8 @@ impl Socket {
 }
 
 impl CarriedEnd<'_> {
-    /// Gives this end's consent to the ring, if the other end has joined and no other thread is receiving. Returns whether it
-    /// is given.
+    /// Gives this end's consent to the ring, if the other end has joined and no other thread is receiving. Returns whether consent is
+    /// given.
     pub(crate) fn agree(&self) -> bool {
         let description = self.entry.description();
         let is_joined = self.other_end().joined.load(Ordering::Acquire) != 0;
@@ -38,7 +39,7 @@ impl CarriedEnd<'_> {
         let inside = description.receiving.enter();
         inside.alone(|| {
             if self.inward.phase() == Phase::Kernel {
-                // A thread that does not know of the ring may be asleep in the kernel: the first bytes in the ring wake it.
+                // A thread that does not know of the ring may be asleep in the kernel, so the first bytes in the ring must wake it.
                 self.inward.signals().want_data.store(1, Ordering::SeqCst);
                 self.inward.set_phase(Phase::Agreed);
                 self.inward.signals().consent.store(1, Ordering::SeqCst);
@@ -48,8 +49,8 @@ impl CarriedEnd<'_> {
         self.inward.phase() != Phase::Kernel
     }
 
-    /// Lets the ring carry from the next byte on, if the other end agreed and no other thread is sending. Returns whether it
-    /// does.
+    /// Makes the ring carry this direction from the next byte on, if the other end has agreed and no other thread is sending. Returns
+    /// whether the ring carries it.
     pub(crate) fn begin(&self) -> bool {
         if self.out.signals().consent.load(Ordering::Acquire) == 0 || self.out.is_unwanted() {
             return false;
@@ -74,7 +75,7 @@ impl CarriedEnd<'_> {
         self.out.is_ring()
     }
 
-    /// Turns Nagle's algorithm off, because a wake byte must not wait for an acknowledgement.
+    /// Turns off Nagle's algorithm, because a wake byte must not wait for an acknowledgement.
     fn be_prompt(&self) {
         let (level, name) = (libc::IPPROTO_TCP, libc::TCP_NODELAY);
         if self.entry.prompt.swap(1, Ordering::Relaxed) == 0 && !self.entry.is_unix() {
@@ -84,13 +85,13 @@ impl CarriedEnd<'_> {
         }
     }
 
-    /// Hands this end's direction back to the kernel, after all that is in the ring. The lock of the sending end is held.
+    /// Returns this end's direction to the kernel, after the bytes that are in the ring. The caller holds the send lock.
     pub(crate) fn end_out(&self) {
         if self.out.has_ended() {
             return;
         }
-        // A thread that sleeps at the other end must see it, because no wake byte can be sent afterwards. At an end that is
-        // closed no thread sleeps, and the kernel would answer the byte with a reset.
+        // Wake a thread that sleeps at the other end now, because no wake byte can be sent after the ring has ended. A closed end has no
+        // sleeping threads, and the kernel would answer a wake byte with a reset.
         self.wake_sender();
         if self.out.signals().gone.load(Ordering::Acquire) == 0 && self.is_awaited() {
             self.wake();
@@ -98,7 +99,7 @@ impl CarriedEnd<'_> {
         self.out.finish();
     }
 
-    /// Hands both directions back to the kernel for good: this end's now, the other's at its next call.
+    /// Returns both directions to the kernel for good: this end's direction now, the other end's direction at its next call.
     pub(crate) fn leave(&self) {
         self.entry.description().never.store(1, Ordering::Release);
         let state = &self.inward.signals().revert;
@@ -107,13 +108,13 @@ impl CarriedEnd<'_> {
         self.end_out();
     }
 
-    /// Ends both directions in the ring: the connection is over.
+    /// Ends both directions in the ring, because the connection is over.
     pub(crate) fn end_both(&self) {
         self.out.finish();
         self.inward.set_phase(Phase::Over);
     }
 
-    /// Hands this end's direction back to the kernel, if the other end asked for it.
+    /// Returns this end's direction to the kernel, if the other end asked for it.
     #[inline]
     pub(crate) fn settle(&self) {
         if !self.out.is_unwanted() || !self.out.has_begun() {
@@ -127,8 +128,8 @@ impl CarriedEnd<'_> {
         }
     }
 
-    /// Sends the bytes of the frozen ring through the kernel, if the other end asks for it: as many as there is room for, once.
-    /// The other end keeps them until it knows how many came. The lock of the sending end is held.
+    /// Sends the bytes of the frozen ring through the kernel if the other end asked for them: once, and as many as the kernel has room for.
+    /// The other end keeps the bytes until it knows how many arrived. The caller holds the send lock.
     fn give_back(&self) {
         let state = &self.out.signals().revert;
         let order = (Ordering::AcqRel, Ordering::Relaxed);
@@ -150,7 +151,8 @@ impl CarriedEnd<'_> {
         state.store(revert::RETURNED, Ordering::Release);
     }
 
-    /// Sends what has to go through the kernel before any further byte: wake bytes that were counted, and bytes asked back.
+    /// Sends all that must pass through the kernel before any further byte: wake bytes that were counted, and bytes that were asked back.
+    /// Returns the error with which the caller's call must fail, for example `EAGAIN` if the kernel has no room in time.
     pub(crate) fn pay(&self, is_nonblocking: bool) -> Result<(), libc::c_int> {
         let owed = &self.out.writer().owed;
         let mut deadline = Deadline::of_send(self.fd);
@@ -174,7 +176,7 @@ impl CarriedEnd<'_> {
             }
             let (ready, events) = kernel::poll_one(self.fd, libc::POLLOUT, Some(left.min(NAP)));
             if ready < 0 || events & (libc::POLLERR | libc::POLLHUP) != 0 {
-                // The caller's own call reports it.
+                // The caller's own call reports the error.
                 return Ok(());
             }
         }

@@ -1,4 +1,4 @@
-//! Waking the other end, by its wakeup or by a byte through the kernel, and taking in the bytes that woke this one.
+//! Waking the other end, through its wakeup or by a byte through the kernel, and receiving the bytes that woke this end.
 
 use super::CarriedEnd;
 use crate::area::Look;
@@ -6,44 +6,44 @@ use crate::{kernel, wakeup};
 use libc::{MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, c_int};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Most calls that take wake bytes in, at a time.
+/// Most receiving calls in one attempt to receive wake bytes.
 const MOST_DRAINS: u32 = 64;
 
-/// End of a wait.
+/// Reason why a wait ended.
 pub(crate) enum Woken {
-    /// Something changed: look again.
+    /// The state of the rings or of the connection may have changed, so check it again.
     Look,
-    /// The kernel's connection has ended in the direction of this end.
+    /// The kernel's connection has ended in the direction to this end.
     End,
-    /// The kernel reports an error, which it then forgets.
+    /// The kernel reports an error, and forgets it after this report.
     Error(c_int),
-    /// Bytes are in the kernel that were not announced.
+    /// The kernel has bytes that the other end did not count as wake bytes.
     Foreign,
 }
 
 impl CarriedEnd<'_> {
-    /// Signals the wakeup of the other end. Returns false if it has to be woken by a byte.
+    /// Signals the wakeup of the other end. Returns false if the other end has to be woken by a byte.
     pub(super) fn signal(&self) -> bool {
         wakeup::signal_stated(self.other_end(), &self.entry.signalled)
     }
 
-    /// Signals the wakeup of this end, by which other processes that have it may be woken.
+    /// Signals the wakeup of this end, because other processes that have this end may sleep on it.
     pub(crate) fn signal_own(&self) {
         let signalled = AtomicU64::new(0);
         wakeup::signal_stated(self.this_end(), &signalled);
         wakeup::give_up(&signalled);
     }
 
-    /// Wakes the threads that sleep at the other end: by its wakeup, or by a byte through the kernel. The lock of the sending end
-    /// is held. No byte can be sent before the ring has begun or after it has ended, because it would be data.
+    /// Wakes the threads that sleep at the other end: through its wakeup, or by a byte through the kernel. The byte is sent only while the
+    /// ring carries this direction, because before and afterwards it would be data. The caller holds the send lock.
     pub(crate) fn wake(&self) {
         if self.signal() || !self.out.is_ring() || !self.out.count_wake() {
             return;
         }
         let writer = self.out.writer();
         if self.out.signals().gone.load(Ordering::SeqCst) != 0 {
-            // A byte that reaches an end which is just being closed would reset the connection. Pairs with the end's store of
-            // `gone` when it is closed.
+            // A byte that reaches an end which is just being closed would reset the connection. Pairs with the store of `gone` in
+            // `announce_close`.
             writer.wakes.fetch_sub(1, Ordering::SeqCst);
             return;
         }
@@ -59,14 +59,14 @@ impl CarriedEnd<'_> {
         kernel::futex_wake(room, c_int::MAX);
     }
 
-    /// Returns true if a thread of the other end asked to be woken, and takes that request.
+    /// Returns whether a thread of the other end has requested a wakeup, and clears the request.
     pub(super) fn is_awaited(&self) -> bool {
         let (data, room) = (&self.out.signals().want_data, &self.inward.signals().want_room);
         data.swap(0, Ordering::SeqCst) | room.swap(0, Ordering::SeqCst) != 0
     }
 
-    /// Wakes the other end so that it sees that its bytes are wanted back. The direction of this end still carries, or its wakeup
-    /// can be signalled.
+    /// Wakes the other end so that it notices that this end wants the bytes of the ring back. The caller makes sure that this is possible:
+    /// this end's direction can still carry a wake byte, or the other end has a wakeup.
     pub(crate) fn wake_for_return(&self) {
         let _held = self.lock_send();
         if self.is_awaited() {
@@ -75,7 +75,7 @@ impl CarriedEnd<'_> {
         self.wake_sender();
     }
 
-    /// Sends wake bytes that were counted and not sent. Returns true if none are left. The lock of the sending end is held.
+    /// Sends wake bytes that were counted but not sent. Returns whether none are left. The caller holds the send lock.
     pub(super) fn pay_wakes(&self) -> bool {
         let owed = &self.out.writer().owed;
         while owed.load(Ordering::Acquire) > 0 {
@@ -87,21 +87,21 @@ impl CarriedEnd<'_> {
         true
     }
 
-    /// Sends bytes of our own, or of a ring, through the kernel without waiting.
+    /// Sends bytes through the kernel without waiting.
     pub(super) fn send_now(&self, from: *const u8, bytes: usize) -> isize {
-        // SAFETY: bytes of our own, or of a ring.
+        // SAFETY: the callers pass bytes in a static array or in a ring.
         unsafe { kernel::send(self.fd, from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) }
     }
 
-    /// Takes wake bytes in. Returns whether there were any.
+    /// Receives wake bytes and discards them. Returns whether there were any.
     pub(crate) fn drain(&self) -> bool {
         if self.inward.wakes() == 0 {
             return false;
         }
         let mut any = false;
-        // Two threads that take in the same bytes would take data as well.
+        // Without the lock, two threads that expect the same wake bytes would also receive data.
         let held = self.lock_recv();
-        // A peer that sends on and on does not keep this thread.
+        // The limit keeps a peer that sends continuously from holding up this thread.
         for _ in 0..MOST_DRAINS {
             let wakes = self.inward.wakes();
             if wakes == 0 {
@@ -109,7 +109,7 @@ impl CarriedEnd<'_> {
             }
             let mut bytes = [0_u8; 64];
             let most = wakes.min(bytes.len());
-            // SAFETY: a buffer of our own.
+            // SAFETY: a local buffer.
             let got = unsafe { kernel::recv(self.fd, bytes.as_mut_ptr(), most, MSG_DONTWAIT) };
             if got <= 0 {
                 break;
@@ -119,18 +119,18 @@ impl CarriedEnd<'_> {
         }
         drop(held);
         if any && wakeup::may_wake_several(self.this_end()) {
-            // The bytes were meant for all threads that sleep, and the kernel looks again before it lets a sleeper return: one
-            // that found them gone sleeps on, so it has to be woken once more.
+            // The bytes were meant for all sleeping threads, and the kernel checks the connection again before a sleeping thread returns. A
+            // thread that finds the bytes gone sleeps again, so request another wakeup for it.
             self.inward.request_data();
         }
         any
     }
 
-    /// Looks at the kernel's connection without waiting.
+    /// Checks the kernel's connection without waiting. Returns `None` if it has nothing to report.
     pub(crate) fn look_at_kernel(&self) -> Option<Woken> {
         self.drain();
         let mut byte = 0_u8;
-        // SAFETY: one byte of our own.
+        // SAFETY: a local variable of one byte.
         let got = unsafe { kernel::recv(self.fd, &raw mut byte, 1, MSG_PEEK | MSG_DONTWAIT) };
         match got {
             0 => Some(Woken::End),

@@ -1,14 +1,14 @@
-//! `epoll` of sockets by reference, and of anything else beside them.
+//! `epoll` for carried sockets, mixed with any other descriptors.
 //!
-//! Other descriptors are registered as the program says, and their events pass untouched. A socket that has an area is
-//! registered edge-triggered under a number of this library's, so that the kernel wakes for it; its events are computed here.
+//! Other descriptors are registered in the kernel as the program asks, and their events pass unchanged. A socket that has an area is
+//! registered edge-triggered under a number of this library, so that the kernel wakes waits for it, and this module computes its events.
 //!
 //! | module | idea |
 //! |---|---|
 //! | here | the calls |
-//! | [`set`], [`nested`] | sets, which may be registered in each other |
+//! | [`set`], [`nested`] | sets, which may be registered in other sets |
 //! | [`slots`], [`slot`] | registrations in a set |
-//! | [`registration`] | registrations as the kernel has them |
+//! | [`registration`] | registrations in the kernel |
 
 pub(crate) mod nested;
 mod registration;
@@ -24,14 +24,14 @@ use set::{MOST, Set};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// Flag that a set which is registered in another cannot have.
+/// Flag that is invalid for a set which is registered in another set.
 const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
-/// Longest sleep before all is looked at again.
+/// Longest sleep before all events are checked again.
 const NAP: Duration = Duration::from_secs(1);
-/// Time for which events of other descriptors may wait behind those of carried ones.
+/// Longest time for which events of descriptors other than carried sockets may wait while events of carried sockets are reported.
 const KERNEL_EVERY: Duration = Duration::from_micros(20);
 
-/// Descriptors that may be registered in a set, a bit each.
+/// Bitmap of the descriptors that may be registered in an `epoll` set.
 static TRACKED: [AtomicU64; MOST / 64] = [const { AtomicU64::new(0) }; MOST / 64];
 
 fn track(fd: c_int) {
@@ -40,19 +40,19 @@ fn track(fd: c_int) {
     }
 }
 
-/// Returns true if a descriptor may be registered in a set, which then forgets it.
+/// Returns whether a descriptor may be registered in a set, and clears its mark.
 fn ends_tracking(fd: c_int) -> bool {
     let Some(word) = TRACKED.get(fd as usize / 64) else { return false };
     let bit = 1 << (fd % 64);
     word.load(Ordering::Acquire) & bit != 0 && word.fetch_and(!bit, Ordering::AcqRel) & bit != 0
 }
 
-/// Returns true if a descriptor is a set that this library knows.
+/// Returns whether a descriptor is a set that this library knows.
 pub fn is_set(fd: c_int) -> bool {
     set::get(fd).is_some()
 }
 
-/// Changes a set, as `epoll_ctl(2)`.
+/// Changes a set like `epoll_ctl(2)`.
 ///
 /// # Safety
 /// As `epoll_ctl(2)`.
@@ -74,17 +74,17 @@ pub unsafe fn control(set_fd: c_int, operation: c_int, fd: c_int, event: *mut ep
         return fail(libc::EFAULT);
     }
     if known.is_none() && !registration::is_set(set_fd) {
-        // The kernel refuses it.
+        // The kernel rejects the call.
         // SAFETY: the caller's own arguments.
         return unsafe { registration::control(set_fd, operation, fd, event) };
     }
-    // SAFETY: the caller's event; packed.
+    // SAFETY: the caller's event, which was found readable; it is a packed structure.
     if is_set(fd) && is_readable && unsafe { event.read_unaligned() }.events & EXCLUSIVE != 0 {
         return fail(libc::EINVAL);
     }
     let set = known.or_else(|| set::find_or_make(set_fd)).expect("the descriptor is low enough");
     let none = epoll_event { events: 0, u64: 0 };
-    // SAFETY: the caller's event; packed.
+    // SAFETY: the caller's event, which was found readable; it is a packed structure.
     let wanted = if !is_readable { none } else { unsafe { event.read_unaligned() } };
     let done = set.change(operation, fd, wanted, |slot| {
         registration::register(set_fd, operation, fd, slot.map_or(wanted, registration::carried))
@@ -96,7 +96,8 @@ pub unsafe fn control(set_fd: c_int, operation: c_int, fd: c_int, event: *mut ep
     done
 }
 
-/// Returns true if a descriptor is a stream socket that may be connected later: a program may register it before.
+/// Returns whether a descriptor is a stream socket that may be connected later. A program may register it in an `epoll` set before it is
+/// connected.
 fn may_be_connected(fd: c_int) -> bool {
     let before = kernel::errno();
     let is_stream = kernel::option(fd, libc::SOL_SOCKET, libc::SO_TYPE) == Some(libc::SOCK_STREAM)
@@ -105,16 +106,16 @@ fn may_be_connected(fd: c_int) -> bool {
     is_stream
 }
 
-/// Registers a socket anew that has an area now, wherever it is registered.
+/// Registers a socket as a carried socket in all `epoll` sets that contain it, because the socket now has an area.
 pub(crate) fn joined(fd: c_int) {
-    // Not under the lock: the broker is asked for a wakeup meanwhile, and other threads that join would give up.
+    // Do not hold the lock meanwhile: the broker is asked for a wakeup, and other threads that register sockets would give up.
     for set_fd in set::list_soon().unwrap_or_default() {
         let Some(set) = set::get(set_fd) else { continue };
         let is_spent = || registration::is_spent(set_fd, fd);
         let is_carried = set.carry(fd, is_spent, |slot| {
             let real = registration::carried(slot);
             let change = |operation| registration::register(set_fd, operation, fd, real) == 0;
-            // A registration with `EPOLLEXCLUSIVE` cannot be changed, so another takes its place.
+            // A registration with `EPOLLEXCLUSIVE` cannot be changed, so it is replaced by a new one.
             change(EPOLL_CTL_MOD) || change(EPOLL_CTL_DEL) && change(EPOLL_CTL_ADD)
         });
         if is_carried {
@@ -123,7 +124,7 @@ pub(crate) fn joined(fd: c_int) {
     }
 }
 
-/// Forgets a descriptor that is about to be closed or replaced: a set, or a socket in sets.
+/// Forgets a descriptor that is about to be closed or replaced. It may be an `epoll` set, or a socket that is registered in `epoll` sets.
 pub(crate) fn forget(fd: c_int) {
     if let Some(set) = set::get(fd) {
         set::put(fd, None);
@@ -143,14 +144,15 @@ pub(crate) fn forget(fd: c_int) {
         }
         for &set in set::list().iter() {
             if set::get(set).is_some_and(|set| set.remove(fd, copy)) {
-                // The program deleted it, and a copy of the descriptor would keep it in the kernel.
+                // The program has deleted this registration, but a copy of the descriptor would keep it in the kernel.
                 registration::delete(set, fd);
             }
         }
     }
 }
 
-/// Leaves all sets to the kernel. No socket in them is carried; a set within a set is registered as the program says again.
+/// Leaves all `epoll` sets to the kernel. No socket in them is carried any more. A set that is registered in another set gets the program's
+/// own registration again.
 pub(crate) fn forget_all() {
     let all = set::list().clone();
     for &fd in &all {
@@ -167,7 +169,8 @@ pub(crate) fn forget_all() {
     }
 }
 
-/// Leaves a descriptor's registrations to the kernel. In between, `change` may have it refer to another socket.
+/// Leaves the registrations of a descriptor in `epoll` sets to the kernel. After they are deleted and before they are made again, `change`
+/// may make the descriptor refer to another socket.
 pub(crate) fn release(fd: c_int, change: impl FnOnce()) {
     let sets = set::list().clone();
     let mut registered = Vec::new();
@@ -183,7 +186,7 @@ pub(crate) fn release(fd: c_int, change: impl FnOnce()) {
     }
 }
 
-/// Forgets sets, and registered descriptors, that are about to be closed.
+/// Forgets the `epoll` sets and the registered descriptors in a range that is about to be closed.
 pub(crate) fn forget_range(first: u32, last: u32) {
     let found: Vec<c_int> =
         set::list().iter().copied().filter(|&fd| (first..=last).contains(&(fd as u32))).collect();
@@ -193,10 +196,10 @@ pub(crate) fn forget_range(first: u32, last: u32) {
     (first..=last).filter(is_tracked).for_each(|fd| forget(fd as c_int));
 }
 
-/// Makes a second descriptor of a set, as `dup` did.
+/// Notes that `to` is now a duplicate of the descriptor `from`, which may be an `epoll` set.
 pub(crate) fn duplicate(from: c_int, to: c_int) {
     if !is_set(from) && !table::has(from) {
-        // A set that is not known may be once a carried socket is registered, and its copies must be then.
+        // A set that is still unknown becomes known once a carried socket is registered in it. Its copies must be known by then.
         nested::found(from);
     }
     if let Some(set) = set::get(from)
@@ -207,10 +210,10 @@ pub(crate) fn duplicate(from: c_int, to: c_int) {
     }
 }
 
-/// Waits for events, as `epoll_pwait2(2)`; without a timeout it waits for ever.
+/// Waits for events like `epoll_pwait2(2)`. Without a timeout it waits forever.
 ///
 /// # Safety
-/// As `epoll_pwait2(2)`: room for `most` events, and a mask that is null or of the kernel's size.
+/// As `epoll_pwait2(2)`: there is room for `most` events, and the mask is null or of the kernel's size.
 pub unsafe fn wait(
     set_fd: c_int,
     events: *mut epoll_event,
@@ -226,7 +229,7 @@ pub unsafe fn wait(
         // SAFETY: the caller's promise.
         return unsafe { wait_in_vain(set_fd, events, most, timeout, mask) };
     }
-    // SAFETY: the caller has room for so many.
+    // SAFETY: the caller has room for `most` events.
     let room = unsafe { std::slice::from_raw_parts_mut(events, most as usize) };
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     if timeout == Some(Duration::ZERO) {
@@ -234,7 +237,7 @@ pub unsafe fn wait(
     }
     loop {
         if set.any() && set.owes_kernel_a_look(KERNEL_EVERY) {
-            // Before what is told: the kernel may have more to say of the same socket.
+            // Ask the kernel before reporting these events, because it may have further events of the same sockets.
             let found = look(set, set_fd, room);
             if found != 0 {
                 return found;
@@ -249,7 +252,7 @@ pub unsafe fn wait(
         if set.carried() > 0 && set.patience.spin(|| set.any()) {
             continue;
         }
-        // Before the look that follows: a thread that changes something later sees it.
+        // Count as asleep before the check that follows, so that a thread that changes the set later notices this one.
         let asleep = set.fall_asleep();
         if set.carried() > 0 {
             set.arm(set.wakeup(set_fd));
@@ -271,7 +274,7 @@ pub unsafe fn wait(
         }
         let (kept, before) = set.note_all(room, got as usize);
         let found = kept + set.collect(&mut room[kept..]);
-        // At the place of what woke for them.
+        // Put the events of carried sockets at the place of the kernel's event that woke for them.
         room[before..found].rotate_left(kept - before);
         if found > 0 {
             set.share(set_fd, None);
@@ -282,10 +285,11 @@ pub unsafe fn wait(
     }
 }
 
-/// Waits without room for an event: as the kernel, it fails once there is one, or at once if a program cannot have the address.
+/// Waits for events when the program's buffer for events cannot be accessed. Like the kernel, it fails once there is an event, or at once
+/// if the address is outside the program's address space.
 ///
 /// # Safety
-/// As [`wait`], but for the room.
+/// As [`wait`], except for the memory for events.
 unsafe fn wait_in_vain(
     set_fd: c_int,
     events: *mut epoll_event,
@@ -306,8 +310,8 @@ unsafe fn wait_in_vain(
     }
 }
 
-/// Ends a wait that began before this library knew the set: a thread may have registered a carried socket meanwhile, whose
-/// events have a number of this library's. `got` is what the kernel reported, `begin` when the wait began.
+/// Completes a wait that began before this library knew the `epoll` set. A thread may have registered a carried socket meanwhile, whose
+/// events carry a number of this library. `got` is the number of events that the kernel reported, and `begin` is when the wait began.
 ///
 /// # Safety
 /// As [`wait`].
@@ -319,7 +323,7 @@ pub unsafe fn finish(
     mask: *const c_void,
 ) -> isize {
     let Some(set) = set::get(set_fd).filter(|_| got > 0) else { return got as isize };
-    // SAFETY: the caller has room for so many.
+    // SAFETY: the caller has room for `most` events.
     let room = unsafe { std::slice::from_raw_parts_mut(events, most as usize) };
     let (kept, _) = set.note_all(room, got as usize);
     let found = kept + set.collect(&mut room[kept..]);
@@ -331,9 +335,9 @@ pub unsafe fn finish(
     unsafe { wait(set_fd, events, most, left, mask) }
 }
 
-/// Looks at all events, without waiting.
+/// Reports all current events, without waiting.
 fn look(set: &Set, fd: c_int, room: &mut [epoll_event]) -> isize {
-    // Where events of other descriptors took all of the room, carried sockets come first the next time.
+    // If events of other descriptors used all of the room the last time, carried sockets come first this time.
     let first = if set.is_their_turn() { set.collect(room) } else { 0 };
     let rest = &mut room[first..];
     if rest.is_empty() {

@@ -1,8 +1,9 @@
-//! Sets that are registered in sets, or polled: is one ready?
+//! Readiness of an `epoll` set that is registered in another set, or that is polled.
 //!
-//! The kernel calls a set ready as soon as one of its descriptors is, and that may be a wakeup, or a carried socket that only
-//! wakes. So the kernel's events are taken out of such a set and looked at. Events of other descriptors that the kernel reports
-//! once only (edge-triggered and one-shot ones) are put aside for the program's next wait; it reports the others again.
+//! The kernel considers a set ready as soon as one of its descriptors is. This descriptor may be only a wakeup, or a carried socket whose
+//! kernel connection only woke a thread. Therefore the kernel's events are taken out of such a set and examined. Events of other
+//! descriptors that the kernel reports only once (edge-triggered and one-shot ones) are kept for the program's next wait; the kernel
+//! reports all others again.
 
 use super::registration::{self, Registered};
 use super::set::{self, Set};
@@ -14,10 +15,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Most events that are taken at a time.
 const ROOM: usize = 32;
 
-/// True once an event was put aside.
+/// True once an event was kept for a later wait.
 static USED: AtomicBool = AtomicBool::new(false);
 
-/// Returns true if a descriptor is a set, which is known from now on.
+/// Returns whether a descriptor is an `epoll` set, and makes the set known to this library if so.
 pub(super) fn found(fd: c_int) -> bool {
     let is_set = registration::is_set(fd);
     if is_set {
@@ -26,12 +27,12 @@ pub(super) fn found(fd: c_int) -> bool {
     is_set
 }
 
-/// Returns true if a set is ready: as `poll(2)` would say if the kernel carried all sockets.
+/// Returns whether an `epoll` set is ready, as `poll(2)` would report it if the kernel carried all sockets.
 pub(crate) fn is_ready(fd: c_int) -> bool {
     set::get(fd).is_some_and(|set| take_in(fd, set) || set.any())
 }
 
-/// Takes the kernel's events out of a set. Returns true if there are some of other descriptors than carried sockets.
+/// Takes the kernel's events out of an `epoll` set. Returns whether descriptors other than carried sockets have events.
 fn take_in(fd: c_int, set: &Set) -> bool {
     let mut room = [epoll_event { events: 0, u64: 0 }; ROOM];
     let got = registration::take(fd, &mut room);
@@ -42,12 +43,12 @@ fn take_in(fd: c_int, set: &Set) -> bool {
     if kept > 0 {
         put_aside(fd, set, &room[..kept]);
     }
-    // A thread that is asleep in the set may have been woken for what was taken.
+    // A thread that sleeps in the set may have been woken for the events that were taken here.
     set.share(fd, None);
     kept > 0
 }
 
-/// Puts aside what the kernel will not report again.
+/// Keeps the events that the kernel will not report again.
 fn put_aside(fd: c_int, set: &Set, events: &[epoll_event]) {
     let registered = registration::registered(fd);
     let once = (EPOLLET | EPOLLONESHOT) as u32;
@@ -71,7 +72,7 @@ pub(super) fn forget(fd: c_int) {
     }
 }
 
-/// Returns the events to tell now of a slot, which has a socket or a set; zero if none.
+/// Returns the events to report now for a slot, which holds a socket or an inner set; zero if there are none.
 pub(super) fn events_now(slot: &mut Slot) -> u32 {
     if !slot.is_told() {
         return 0;
@@ -83,7 +84,7 @@ pub(super) fn events_now(slot: &mut Slot) -> u32 {
     }
 }
 
-/// Returns a number that changes with all that may be news of a slot: see [`Set::stamp`].
+/// Returns a number that changes whenever a slot may have news: see [`Set::stamp`].
 pub(super) fn stamp(slot: &Slot) -> u64 {
     if !slot.is_told() {
         return 0;
@@ -91,7 +92,7 @@ pub(super) fn stamp(slot: &Slot) -> u64 {
     set::get(slot.fd).map_or_else(|| slot.stamp_of_socket(), Set::stamp)
 }
 
-/// Asks to be woken for a slot.
+/// Requests a wakeup for events of a slot.
 pub(super) fn arm(slot: &Slot, wakeup: Option<Wakeup>) {
     match set::get(slot.fd) {
         Some(_) if slot.carried => set::arm(slot.fd),

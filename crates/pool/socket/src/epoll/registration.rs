@@ -1,7 +1,7 @@
-//! Registrations as the kernel has them, and the calls that make and wait for them.
+//! Registrations of descriptors in the kernel's `epoll` sets, and the calls that make them and wait for their events.
 //!
-//! Other descriptors are registered as the program says. A carried socket has a number of this library's instead of the
-//! program's, and always the same events.
+//! Other descriptors are registered as the program asks. A carried socket is registered with a number of this library in place of the
+//! program's data, and always with the same events.
 
 use crate::kernel;
 use libc::{
@@ -12,14 +12,15 @@ use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Sockets of one set that can be carried.
+/// Most sockets of one set that can be carried.
 const MOST_SLOTS: usize = 1 << 20;
-/// Slot of a set's wakeup, among those of its sockets.
+/// Slot number of the wakeup of an `epoll` set, in the same number space as the slots of sockets.
 pub(super) const WAKEUP: usize = MOST_SLOTS - 1;
-/// Flags of a registration that are no events: `EPOLLWAKEUP` and `EPOLLEXCLUSIVE`.
+/// Flags of a registration that are not events: `EPOLLWAKEUP` and `EPOLLEXCLUSIVE`.
 const PRIVATE: u32 = 1 << 29 | 1 << 28;
 
-/// Returns the first of the numbers under which carried sockets are registered: addresses that no program has.
+/// Returns the first of the numbers under which carried sockets are registered. They are addresses that this library has reserved, so that
+/// no program uses them as data.
 fn numbers() -> u64 {
     static NUMBERS: OnceLock<u64> = OnceLock::new();
     *NUMBERS.get_or_init(|| {
@@ -34,13 +35,13 @@ pub(super) fn number(slot: usize) -> u64 {
     numbers() + slot as u64
 }
 
-/// Returns the slot that is registered under a number, if it is one of this library's.
+/// Returns the slot that is registered under a number, if this library assigned the number.
 pub(super) fn slot_of(number: u64) -> Option<usize> {
     let slot = number.wrapping_sub(numbers());
     (slot < MOST_SLOTS as u64).then_some(slot as usize)
 }
 
-/// Returns the kernel's registration of the carried socket in a slot.
+/// Returns the kernel's registration for the carried socket in a slot.
 pub(super) fn carried(slot: usize) -> epoll_event {
     epoll_event {
         events: (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET) as u32,
@@ -57,9 +58,9 @@ pub(super) unsafe fn control(set: c_int, operation: c_int, fd: c_int, event: *mu
     unsafe { libc::syscall(libc::SYS_epoll_ctl, set, operation, fd, event) as isize }
 }
 
-/// Registers a descriptor anew, or changes its registration.
+/// Adds a registration, or changes one.
 pub(super) fn register(set: c_int, operation: c_int, fd: c_int, mut event: epoll_event) -> isize {
-    // SAFETY: an event of our own.
+    // SAFETY: a local event.
     unsafe { control(set, operation, fd, &raw mut event) }
 }
 
@@ -88,7 +89,7 @@ pub(super) unsafe fn wait(
     if got >= 0 || kernel::errno() != libc::ENOSYS {
         return got as isize;
     }
-    // Before Linux 5.11: milliseconds, rounded up, as the C library does.
+    // Linux before 5.11 has no `epoll_pwait2`: use milliseconds, rounded up, as the C library does.
     let most_ms =
         timeout.map_or(-1, |time| time.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as c_int);
     // SAFETY: the caller's room and mask.
@@ -99,11 +100,11 @@ pub(super) unsafe fn wait(
 
 /// Takes the events that the kernel has, without waiting.
 pub(super) fn take(set: c_int, room: &mut [epoll_event]) -> isize {
-    // SAFETY: all of the room.
+    // SAFETY: the slice is the room for events.
     unsafe { wait(set, room.as_mut_ptr(), room.len() as c_int, Some(Duration::ZERO), std::ptr::null()) }
 }
 
-/// Returns true if a descriptor is a set.
+/// Returns whether a descriptor is a set.
 pub(super) fn is_set(fd: c_int) -> bool {
     let before = kernel::errno();
     let link = std::fs::read_link(format!("/proc/self/fd/{fd}"));
@@ -111,7 +112,7 @@ pub(super) fn is_set(fd: c_int) -> bool {
     link.is_ok_and(|link| link.as_os_str() == "anon_inode:[eventpoll]")
 }
 
-/// Registration of a descriptor, as the kernel has it.
+/// Registration of a descriptor in the kernel.
 pub(super) struct Registered {
     pub(super) fd: c_int,
     pub(super) mask: u32,
@@ -124,7 +125,7 @@ pub(super) fn registered(set_fd: c_int) -> Vec<Registered> {
     String::from_utf8_lossy(&kernel::read_whole(&path)).lines().filter_map(parse).collect()
 }
 
-/// Reads `tfd: FD events: MASK data: NUMBER ..`, the last two in hexadecimal.
+/// Parses `tfd: FD events: MASK data: NUMBER ..`, where the last two are hexadecimal.
 fn parse(line: &str) -> Option<Registered> {
     let mut words = line.split_whitespace();
     let (name, fd) = (words.next()?, words.next()?.parse().ok()?);
@@ -133,7 +134,8 @@ fn parse(line: &str) -> Option<Registered> {
     (name == "tfd:").then_some(Registered { fd, mask, data })
 }
 
-/// Returns true if the kernel has told the event of a descriptor's one-shot registration, of which only flags are left then.
+/// Returns whether the kernel has reported the event of a descriptor's one-shot registration. After the event, only flags are left in the
+/// registration.
 pub(super) fn is_spent(set_fd: c_int, fd: c_int) -> bool {
     let flags = (EPOLLONESHOT | EPOLLET) as u32 | PRIVATE;
     registered(set_fd).iter().any(|one| one.fd == fd && one.mask & !flags == 0)

@@ -1,4 +1,4 @@
-//! `epoll` sets: each with its sockets that are, or may be, carried by reference; and all of this process, by descriptor.
+//! `epoll` sets of this process, by descriptor. Each set has the sockets that are, or may be, carried by reference.
 
 use super::nested;
 use super::registration::{self, slot_of};
@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-/// Descriptors from this one on stay with the kernel.
+/// Descriptors from this number on stay with the kernel.
 pub(super) const MOST: usize = 1 << 16;
-/// Longest wait for the lock of the list of sets, which other threads hold for moments.
+/// Longest wait for the lock of the list of sets. Other threads hold it only for moments.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 static SETS: [AtomicPtr<Set>; MOST] = [const { AtomicPtr::new(null_mut()) }; MOST];
@@ -26,11 +26,11 @@ static LIST: Mutex<Vec<c_int>> = Mutex::new(Vec::new());
 /// Returns the set of a descriptor.
 pub(super) fn get(fd: c_int) -> Option<&'static Set> {
     let found = SETS.get(fd as usize)?.load(Ordering::Acquire);
-    // SAFETY: sets are never given back.
+    // SAFETY: sets are never freed.
     (!found.is_null()).then(|| unsafe { &*found })
 }
 
-/// Makes a descriptor that of a set, or that of none.
+/// Makes a descriptor refer to a set, or to no set.
 pub(super) fn put(fd: c_int, set: Option<&'static Set>) {
     if let Some(place) = SETS.get(fd as usize) {
         let set = set.map_or(null_mut(), |set| std::ptr::from_ref(set).cast_mut());
@@ -38,7 +38,7 @@ pub(super) fn put(fd: c_int, set: Option<&'static Set>) {
     }
 }
 
-/// Returns the set of a descriptor, which is known from now on; none if the descriptor is too high.
+/// Returns the `epoll` set of a descriptor, which this library knows from now on; `None` if the descriptor is too high.
 pub(super) fn find_or_make(fd: c_int) -> Option<&'static Set> {
     if fd as usize >= MOST {
         return None;
@@ -51,13 +51,13 @@ pub(super) fn find_or_make(fd: c_int) -> Option<&'static Set> {
     })
 }
 
-/// Returns the descriptors of sets, locked.
+/// Returns the list of the descriptors of sets, locked.
 pub(super) fn list() -> MutexGuard<'static, Vec<c_int>> {
     LIST.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the descriptors of sets; none if the list's lock is not to be had, because this thread may have it, which a signal
-/// interrupted.
+/// Returns the descriptors of sets, or `None` if the lock of the list stays taken. In that case this thread may hold the lock itself,
+/// because a signal handler interrupted it.
 pub(super) fn list_soon() -> Option<Vec<c_int>> {
     let begin = Instant::now();
     loop {
@@ -70,17 +70,17 @@ pub(super) fn list_soon() -> Option<Vec<c_int>> {
     }
 }
 
-/// Returns true if a descriptor is a set with a carried socket.
+/// Returns whether a descriptor is a set with a carried socket.
 pub(crate) fn has_carried(fd: c_int) -> bool {
     get(fd).is_some_and(|set| set.carried() > 0)
 }
 
-/// Returns true if a carried socket of a set is ready.
+/// Returns whether a carried socket of a set is ready.
 pub(crate) fn any(fd: c_int) -> bool {
     get(fd).is_some_and(Set::any)
 }
 
-/// Asks to be woken for all sockets of a set.
+/// Requests wakeups for all sockets of a set.
 pub(crate) fn arm(fd: c_int) {
     if let Some(set) = get(fd) {
         set.is_watched();
@@ -88,27 +88,27 @@ pub(crate) fn arm(fd: c_int) {
     }
 }
 
-/// Set of sockets.
+/// `epoll` set with the sockets that this library watches.
 pub(super) struct Set {
     slots: Mutex<Slots>,
     carried: AtomicUsize,
     /// Number of events in the stash.
     stashed: AtomicUsize,
-    /// Changes that may be news to a set in which this one is registered.
+    /// Number of changes in this set that may be news to an outer set in which this one is registered.
     changes: AtomicU64,
     /// Patience of waits.
     pub(super) patience: Patience,
-    /// True if events of other descriptors took all of the room, the last time.
+    /// True if events of descriptors other than carried sockets used all of the room in the last wait.
     their_turn: AtomicBool,
-    /// True once a thread slept until this set is ready.
+    /// True once a thread has slept until this set is ready.
     watched: AtomicBool,
-    /// Threads that are asleep in a wait, or about to be.
+    /// Number of threads that are asleep in a wait, or about to be.
     sleepers: AtomicU32,
-    /// Wakeup, once a wait was about to sleep; none if there is none to be had.
+    /// Wakeup of this `epoll` set. It is made when a wait is about to sleep; the inner `None` means that none could be made.
     wakeup: OnceLock<Option<Wakeup>>,
 }
 
-/// A thread that is asleep in a wait.
+/// A thread that is asleep in a wait. Dropping it ends the sleep.
 pub(super) struct Asleep<'a>(&'a AtomicU32);
 
 impl Drop for Asleep<'_> {
@@ -132,7 +132,7 @@ impl Set {
         }
     }
 
-    /// Returns the wakeup of a set, which its waits are woken by.
+    /// Returns the wakeup that wakes the waits of a set.
     pub(super) fn wakeup(&self, fd: c_int) -> Option<Wakeup> {
         *self.wakeup.get_or_init(|| {
             let wakeup = Wakeup::of_set()?;
@@ -151,8 +151,8 @@ impl Set {
         self.wakeup.get().copied().flatten()
     }
 
-    /// Lets threads that are asleep in a set learn of what this one did: registered a socket anew, or took events and did not
-    /// take others. Looks at one socket only, if it is given.
+    /// Wakes threads that sleep in this `epoll` set if there are events for them, after this thread registered a socket, or took some
+    /// events and left others. If `changed` is given, only that socket is checked.
     pub(super) fn share(&self, set_fd: c_int, changed: Option<c_int>) {
         if !self.has_sleepers() || self.carried() == 0 {
             return;
@@ -173,8 +173,8 @@ impl Set {
         kernel::fail(before);
     }
 
-    /// Wakes a thread that is asleep in a set: by the set's wakeup; or, if there is none, by registering a socket anew in the
-    /// kernel, which wakes because the kernel's connection can be written to. The socket is the one that is given, or any.
+    /// Wakes a thread that sleeps in an `epoll` set, through the set's wakeup. Without a wakeup, it registers a socket in the kernel again,
+    /// which wakes the thread because the kernel's connection is writable. The socket is `fd`, or any carried one.
     fn wake(&self, set_fd: c_int, wakeup: Option<Wakeup>, fd: Option<c_int>) {
         if let Some(wakeup) = wakeup {
             return wakeup.signal();
@@ -197,15 +197,16 @@ impl Set {
         self.carried.load(Ordering::Acquire)
     }
 
-    /// Returns true if a descriptor is registered here.
+    /// Returns whether a descriptor is registered here.
     pub(super) fn has(&self, fd: c_int) -> bool {
         self.slots().find(fd).is_some()
     }
 
-    /// Changes a registration. `in_kernel` does it in the kernel: under a number of ours if it is given a slot.
+    /// Changes a registration. `in_kernel` makes the change in the kernel; if it is given a slot, it registers the descriptor under this
+    /// library's number for the slot.
     ///
-    /// The kernel's registration of a carried socket is always the same, so it stays while the program registers the socket
-    /// anew, or not at all for a time.
+    /// The kernel's registration of a carried socket is always the same. Therefore it stays in place while the program registers the socket
+    /// again, or deletes its registration for a time.
     pub(super) fn change(
         &self,
         operation: c_int,
@@ -237,7 +238,8 @@ impl Set {
         done
     }
 
-    /// Registers a socket that has an area now under a number of ours, if it is registered here. Returns whether it is now. `is_spent` says whether the kernel has told the event of a one-shot registration.
+    /// Registers a socket that now has an area under a number of this library, if the socket is in this `epoll` set. Returns whether it
+    /// did. `is_spent` returns whether the kernel has reported the event of a one-shot registration.
     pub(super) fn carry(
         &self,
         fd: c_int,
@@ -257,8 +259,8 @@ impl Set {
         is_carried
     }
 
-    /// Removes a descriptor that is about to be closed; its registration lasts if there is a copy of it. Returns true if it
-    /// has to be deleted in the kernel.
+    /// Removes a descriptor that is about to be closed from this `epoll` set. The registration remains if there is a copy of the
+    /// descriptor. Returns whether the registration has to be deleted in the kernel.
     pub(super) fn remove(&self, fd: c_int, copy: Option<c_int>) -> bool {
         let mut slots = self.slots();
         let mut is_left = false;
@@ -267,7 +269,7 @@ impl Set {
             is_left |= slot.carried && slot.deleted;
             match copy {
                 Some(copy) if slot.carried && !slot.deleted => slot.orphan(copy),
-                // The kernel has it, under a number that cannot be changed.
+                // The kernel keeps this registration under the closed descriptor, whose registration cannot be changed any more.
                 Some(copy) if !slot.deleted => {
                     if let Some(socket) = table::get(copy) {
                         socket.leave();
@@ -281,12 +283,13 @@ impl Set {
         is_left
     }
 
-    /// Forgets a descriptor, if it is registered here. Returns the program's registration, if it has one.
+    /// Forgets a descriptor, if it is registered in this set; `None` if it is not. The inner value is the program's registration, unless
+    /// the program has deleted it.
     pub(super) fn release(&self, fd: c_int) -> Option<Option<epoll_event>> {
         let mut slots = self.slots();
         let slot = slots.find(fd).and_then(|place| slots.all[place].take())?;
         self.count(&slots);
-        // Of a one-shot registration after its event, the kernel keeps the flags.
+        // After the event of a one-shot registration, the kernel keeps only the flags.
         let mask = if slot.disabled { !0xffff } else { !0 };
         Some((!slot.deleted).then_some(epoll_event { events: slot.events & mask, u64: slot.data }))
     }
@@ -296,7 +299,7 @@ impl Set {
         self.carried.store(slots.all.iter().flatten().filter(is_ours).count(), Ordering::Release);
     }
 
-    /// Notes an event that the kernel reported of a slot.
+    /// Notes an event that the kernel reported for a slot.
     fn note(&self, place: usize, events: u32) {
         if let Some(Some(slot)) = self.slots().all.get_mut(place) {
             slot.note(events);
@@ -306,8 +309,8 @@ impl Set {
         }
     }
 
-    /// Takes the events of carried sockets out of what the kernel reported, and notes them. Returns how many others remain, and
-    /// how many of these came before the first.
+    /// Takes the events of carried sockets out of the events that the kernel reported, and notes them. Returns how many other events
+    /// remain, and how many of those came before the first event of a carried socket.
     pub(super) fn note_all(&self, events: &mut [epoll_event], got: usize) -> (usize, usize) {
         let (mut kept, mut before) = (0, None);
         for i in 0..got {
@@ -326,25 +329,25 @@ impl Set {
         (kept, before.unwrap_or(kept))
     }
 
-    /// Counts the caller as asleep until what is returned is dropped.
+    /// Counts the caller as asleep until the returned value is dropped.
     pub(super) fn fall_asleep(&self) -> Asleep<'_> {
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         Asleep(&self.sleepers)
     }
 
-    /// Returns true if a thread is asleep in a wait: it has to learn of what other threads change, or take.
+    /// Returns whether a thread is asleep until this set has events, so that it has to be informed of changes by other threads.
     pub(super) fn has_sleepers(&self) -> bool {
         fence(Ordering::SeqCst);
         self.sleepers.load(Ordering::SeqCst) > 0 || self.watched.load(Ordering::SeqCst)
     }
 
-    /// Notes that threads sleep until this set is ready, in a set in which it is registered or in `poll`: from now on one may
-    /// at any time.
+    /// Notes that threads sleep until this set is ready, either in `poll` or in another set that contains this one. From now on, a thread
+    /// may sleep so at any time.
     pub(super) fn is_watched(&self) {
         self.watched.store(true, Ordering::SeqCst);
     }
 
-    /// Returns true if an event could be collected.
+    /// Returns whether an event could be collected.
     pub(super) fn any(&self) -> bool {
         if self.carried() == 0 && self.stashed() == 0 {
             return false;
@@ -354,7 +357,7 @@ impl Set {
             || slots.all.iter_mut().flatten().any(|slot| !slot.is_quiet() && nested::events_now(slot) != 0)
     }
 
-    /// Collects events of carried sockets, and of others that were put aside, and returns how many.
+    /// Collects events of carried sockets, and kept events of other descriptors. Returns their number.
     pub(super) fn collect(&self, room: &mut [epoll_event]) -> usize {
         if self.carried() == 0 && self.stashed() == 0 {
             return 0;
@@ -369,12 +372,12 @@ impl Set {
         aside + slots.hand_out(&mut room[aside..])
     }
 
-    /// Returns the number of events that were put aside.
+    /// Returns the number of kept events of other descriptors.
     pub(super) fn stashed(&self) -> usize {
         self.stashed.load(Ordering::Acquire)
     }
 
-    /// Puts an event of another descriptor aside.
+    /// Keeps an event of another descriptor.
     pub(super) fn put_aside(&self, fd: c_int, event: epoll_event) {
         let mut slots = self.slots();
         match slots.stash.iter_mut().find(|(other, _)| *other == fd) {
@@ -387,7 +390,7 @@ impl Set {
         self.changes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Forgets events of a descriptor that were put aside: it is registered anew, or no longer.
+    /// Forgets the events that were kept for a descriptor, because the descriptor is registered again or no longer registered.
     pub(super) fn drop_aside(&self, fd: c_int) {
         let mut slots = self.slots();
         let before = slots.stash.len();
@@ -395,21 +398,21 @@ impl Set {
         self.stashed.fetch_sub(before - slots.stash.len(), Ordering::AcqRel);
     }
 
-    /// Returns a number that changes with all that may be news to a set in which this one is registered.
+    /// Returns a number that changes whenever there may be news for an outer set in which this one is registered.
     pub(super) fn stamp(&self) -> u64 {
         let slots = self.slots();
         let sum = slots.all.iter().flatten().map(nested::stamp).fold(0, u64::wrapping_add);
         sum.wrapping_add(self.changes.load(Ordering::Relaxed) << 32)
     }
 
-    /// Asks to be woken for all sockets.
+    /// Requests wakeups for all sockets.
     pub(super) fn arm(&self, wakeup: Option<Wakeup>) {
         for slot in self.slots().all.iter().flatten() {
             nested::arm(slot, wakeup);
         }
     }
 
-    /// Asks to be woken for one socket, and returns true if there is something to tell of it.
+    /// Requests a wakeup for one socket, and returns whether it has events to report.
     fn arm_one(&self, fd: c_int, wakeup: Option<Wakeup>) -> bool {
         let mut slots = self.slots();
         let Some(place) = slots.find(fd) else { return false };
@@ -420,7 +423,8 @@ impl Set {
         })
     }
 
-    /// Returns true if carried sockets come first, since they had no room the last time.
+    /// Returns whether events of carried sockets are to be reported first this time, because there was no room for them the last time.
+    /// Clears the mark.
     pub(super) fn is_their_turn(&self) -> bool {
         self.their_turn.swap(false, Ordering::Relaxed)
     }
@@ -430,7 +434,8 @@ impl Set {
         self.their_turn.store(had_no_room, Ordering::Relaxed);
     }
 
-    /// Returns true if the kernel's events were not looked at for a time; they are looked at now.
+    /// Returns whether the kernel's events have not been checked for the time `every`. If so, the caller must check them, and they count as
+    /// checked now.
     pub(super) fn owes_kernel_a_look(&self, every: Duration) -> bool {
         let (now, mut slots) = (Instant::now(), self.slots());
         let owes = now.saturating_duration_since(slots.looked) >= every;

@@ -1,4 +1,4 @@
-//! One socket of a set, or one set: its registration, what holds, and what the program was told.
+//! Slot of an `epoll` set: the registration of one socket or of one inner set, its events, and the news that the program has already seen.
 
 use crate::area::{Look, Shared};
 use crate::carried::{CarriedEnd, Woken};
@@ -15,73 +15,74 @@ use std::sync::atomic::Ordering;
 /// Events of a connection that is over.
 const OVER: u32 = (EPOLLERR | EPOLLHUP) as u32;
 
-/// A registered socket, or a registered set.
+/// Registration of a socket, or of a set.
 pub(super) struct Slot {
     pub(super) fd: c_int,
     /// The program's own registration.
     pub(super) events: u32,
     pub(super) data: u64,
-    /// True if it is registered in the kernel under a number of ours.
+    /// True if the descriptor is registered in the kernel under a number of this library.
     pub(super) carried: bool,
-    /// True if the descriptor was closed under which it was registered: as in the kernel, the registration lasts while a copy
-    /// is open, which `fd` is then.
+    /// True if the descriptor under which the socket was registered was closed. As in the kernel, the registration remains while a copy is
+    /// open, and `fd` is then that copy.
     pub(super) is_orphan: bool,
-    /// True if the program has deleted it; the kernel still has it.
+    /// True if the program has deleted the registration, although it is still in the kernel.
     pub(super) deleted: bool,
     /// True after the event of a one-shot registration.
     pub(super) disabled: bool,
-    /// Kernel's events since the program was last told.
+    /// Events from the kernel that may still hold.
     reported: u32,
-    /// True if `reported` has something that the program was not told of.
+    /// True if the registration is new or the inner set has news, so that an edge-triggered registration must report again.
     changed: bool,
-    /// True if the kernel reported a registered set since the last look at it.
+    /// True if the kernel reported a registered set since that set was last checked.
     edge: bool,
-    /// What the kernel reported since the program was last told.
+    /// Events from the kernel since the last report to the program.
     news: u32,
-    /// Counts of the last look, taken before it looked at what holds.
+    /// Counters at the last check, read before its events were evaluated.
     seen: Seen,
-    /// End of the bytes of which the program was told.
+    /// End of the bytes that were reported to the program.
     told_tail: u64,
-    /// True if the ring carried what the program was told of.
+    /// True if the ring carried the bytes that were reported to the program.
     told_ring: bool,
-    /// Calls with `MSG_ZEROCOPY` when the program was last told of a report.
+    /// Number of calls with `MSG_ZEROCOPY` when a report of such calls was last announced to the program.
     told_zerocopy: u32,
-    /// Times that the ring was full when the program was last told of room; [`u32::MAX`] before.
+    /// Number of times that the ring was full when room was last reported to the program; [`u32::MAX`] before the first report.
     told_full: u32,
-    /// Set while nothing but bytes in the ring can change what there is to tell.
+    /// Set while only new bytes in the ring can change the events of this slot.
     quiet: Option<Quiet>,
 }
 
-/// Counts that tell news from what the program was told of.
+/// Counters that show whether there is news since the last report to the program.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     /// End of the bytes.
     tail: u64,
-    /// Times that the ring was full.
+    /// Number of times that the ring was full.
     full: u32,
-    /// Calls with `MSG_ZEROCOPY`.
+    /// Number of calls with `MSG_ZEROCOPY`.
     zerocopy: u32,
-    /// True if the next byte to receive comes by the ring.
+    /// True if the next byte to receive comes through the ring.
     ring: bool,
     /// Events that hold.
     now: u32,
 }
 
-/// A ring that was empty: a set of hundreds of sockets looks at one word of each.
+/// A ring that was empty at the last check. While it stays so, an `epoll` set of hundreds of sockets has to check only one word of each
+/// socket.
 struct Quiet {
-    /// The direction that is received, which stays mapped for as long as the socket is registered here: a descriptor that is
-    /// closed is taken out of its sets first.
+    /// The receiving direction. It stays mapped for as long as the socket is registered here, because a descriptor is taken out of its sets
+    /// before it is closed.
     inward: *const Shared,
-    /// End of the bytes when it was empty.
+    /// End of the bytes when the ring was empty.
     tail: u64,
 }
 
-// SAFETY: it points to atomic words in shared memory.
+// SAFETY: the pointer refers to atomic words in shared memory.
 unsafe impl Send for Quiet {}
 
 impl Quiet {
     fn inward(&self) -> &Shared {
-        // SAFETY: mapped, as the field says.
+        // SAFETY: mapped, as the field's comment says.
         unsafe { &*self.inward }
     }
 
@@ -89,14 +90,14 @@ impl Quiet {
         self.inward().writer.tail.load(Ordering::Acquire) == self.tail
     }
 
-    /// Returns true if the other end wakes this one when it sends.
+    /// Returns whether the other end will wake this end when it sends.
     fn is_armed(&self) -> bool {
         self.inward().signals.want_data.load(Ordering::SeqCst) != 0 && self.lasts()
     }
 }
 
-/// Returns true if the kernel takes a registration of a socket: `EPOLLEXCLUSIVE` goes with a few flags only, and cannot be set
-/// later (`epoll_ctl(2)`).
+/// Returns whether the kernel would accept such a registration of a socket: `EPOLLEXCLUSIVE` permits only a few other flags, and cannot be
+/// set later (`epoll_ctl(2)`).
 pub(super) fn is_valid(operation: c_int, events: u32) -> bool {
     let with = EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLET | EPOLLEXCLUSIVE | libc::EPOLLWAKEUP;
     let is_exclusive = events & EPOLLEXCLUSIVE as u32 != 0;
@@ -113,7 +114,7 @@ impl Slot {
             is_orphan: false,
             deleted: false,
             disabled: false,
-            // Of a carried socket, whatever the kernel carries may be ready already: it is asked.
+            // Events of a carried socket that depend on the kernel may already hold, so assume them and ask the kernel.
             reported: if carried { (EPOLLIN | EPOLLOUT) as u32 } else { 0 },
             changed: carried,
             edge: false,
@@ -162,21 +163,21 @@ impl Slot {
         self.events & flag as u32 != 0
     }
 
-    /// Returns true if this library tells of the registration's events, and there may be some.
+    /// Returns whether this library has to report the events of this registration, and the registration may have events now.
     pub(super) fn is_told(&self) -> bool {
         self.carried && !self.deleted && !self.disabled
     }
 
-    /// Has another descriptor of the same socket, because the one under which it was registered is about to be closed.
+    /// Continues under another descriptor of the same socket, because the registered one is about to be closed.
     pub(super) fn orphan(&mut self, copy: c_int) {
         (self.fd, self.is_orphan, self.quiet) = (copy, true, None);
     }
 
-    /// Returns the events to tell now of a registered socket, zero if none.
+    /// Returns the events to report now for a registered socket; zero if there are none.
     pub(super) fn events_of_socket(&mut self) -> u32 {
         let Some(socket) = table::get(self.fd) else { return 0 };
         let Some(carried) = socket.carried() else { return 0 };
-        // Before what holds: what comes in between is told twice, and not never.
+        // Read these before the events, so that a change in between is reported twice rather than never.
         self.seen = Seen {
             tail: carried.inward.tail(),
             full: socket.was_full.load(Ordering::Relaxed),
@@ -190,9 +191,9 @@ impl Slot {
         if now == 0 || self.is(EPOLLET) && !self.is_news(&carried) { 0 } else { now }
     }
 
-    /// Returns the events to tell now of a registered set. `stamp` is that of the set, `take_in` takes the kernel's events out of
-    /// it and returns whether there are some of other descriptors than carried sockets, and `any` returns whether carried ones
-    /// have events.
+    /// Returns the events to report now for a registered set; zero if there are none. `stamp` is the set's stamp. `take_in` takes the
+    /// kernel's events out of the set, and returns whether descriptors other than carried sockets have events. `any` returns whether
+    /// carried sockets have events.
     pub(super) fn events_of_set(
         &mut self,
         stamp: u64,
@@ -218,7 +219,7 @@ impl Slot {
         self.news |= events;
     }
 
-    /// Returns true if what the kernel reported is more than a wake byte.
+    /// Returns whether an event that the kernel reported means more than a wake byte.
     pub(super) fn is_told_by_kernel(&self) -> bool {
         let is_ring = table::get(self.fd).is_some_and(|socket| {
             let carried = socket.carried();
@@ -227,7 +228,7 @@ impl Slot {
         !is_ring || self.reported & (OVER | EPOLLRDHUP as u32) != 0
     }
 
-    /// Returns a number that changes with all that may be news of a registered socket.
+    /// Returns a number that changes whenever a registered socket may have news.
     pub(super) fn stamp_of_socket(&self) -> u64 {
         let Some(socket) = table::get(self.fd) else { return 0 };
         let Some(carried) = socket.carried() else { return 0 };
@@ -235,12 +236,12 @@ impl Slot {
         carried.inward.tail().wrapping_mul(2).wrapping_add(has_room.into())
     }
 
-    /// Returns true if nothing can have changed since the last look.
+    /// Returns whether no events can have changed since the last check.
     pub(super) fn is_quiet(&self) -> bool {
         self.quiet.as_ref().is_some_and(Quiet::lasts)
     }
 
-    /// Returns what to look at from now on, if that is only whether bytes come.
+    /// Returns the state to watch from now on; `None` unless only the arrival of bytes matters.
     fn to_quiet(&self, carried: &CarriedEnd<'_>) -> Option<Quiet> {
         let is_more = self.is(EPOLLOUT) || self.reported & (OVER | EPOLLRDHUP as u32) != 0;
         let tail = carried.inward.writer().tail.load(Ordering::Acquire);
@@ -249,18 +250,18 @@ impl Slot {
             .then(|| Quiet { inward: carried.inward.shared(), tail })
     }
 
-    /// Returns the moment since which there are bytes to receive in the ring, 0 if there are none.
+    /// Returns the time since which there have been bytes in the ring; 0 if the ring is empty.
     pub(super) fn since(&self) -> u64 {
         let Some(socket) = table::get(self.fd) else { return 0 };
         let Some(carried) = socket.carried() else { return 0 };
         if carried.inward.look() == Look::Empty { 0 } else { carried.inward.since() }
     }
 
-    /// Returns the events that hold.
+    /// Returns the events that hold now.
     fn level(&mut self, carried: &CarriedEnd<'_>) -> u32 {
         let asked = (self.events & 0xffff) as c_short;
         if self.reported & OVER != 0 {
-            // A call may have reported the error meanwhile.
+            // A call may have consumed the error meanwhile.
             self.reported = self.reported & !OVER | self.ask(0) & OVER;
         }
         if self.reported & OVER != 0 {
@@ -272,10 +273,10 @@ impl Slot {
         if self.takes_wakes(carried) {
             now |= self.events & (EPOLLIN | EPOLLOUT) as u32;
         }
-        // After wake bytes were taken in: what they announce is seen here.
+        // Evaluate this after wake bytes were received, so that the bytes which they announce are seen.
         let ready = Ready::of(carried, asked);
         now |= ready.now as u16 as u32;
-        // What the kernel carries holds for as long as it says so.
+        // Events that depend on the kernel hold for as long as the kernel says so.
         let ask = ready.kernel & (READS | WRITES | libc::POLLPRI);
         if ask != 0 && self.reported & ask as u16 as u32 != 0 {
             let holds = self.ask(ready.kernel);
@@ -285,12 +286,12 @@ impl Slot {
         now
     }
 
-    /// Returns what the kernel says now.
+    /// Returns the events that the kernel reports now.
     pub(super) fn ask(&self, events: c_short) -> u32 {
         kernel::events(self.fd, events) as u16 as u32
     }
 
-    /// Takes in wake bytes, if that is due. Returns true if the connection has ended, and all that it carried was received.
+    /// Receives wake bytes if necessary. Returns whether the connection has ended and all of its bytes were received.
     fn takes_wakes(&mut self, carried: &CarriedEnd<'_>) -> bool {
         let is_empty = carried.receives_by_ring() && carried.inward.look() == Look::Empty;
         if !is_empty || self.reported & (EPOLLIN | EPOLLRDHUP) as u32 == 0 {
@@ -300,19 +301,20 @@ impl Slot {
             return matches!(carried.look_at_kernel(), Some(Woken::End));
         }
         self.reported &= !(EPOLLIN as u32);
-        // Left in the kernel they would not be acknowledged for 40 ms, and the other end can send no more than a few.
+        // Receive these bytes now. Left in the kernel they would not be acknowledged for 40 ms, and the other end can send only a few of
+        // them.
         carried.drain();
         false
     }
 
-    /// Returns true if something is ready of which the program was not told.
+    /// Returns whether there is something ready that was not reported to the program.
     fn is_news(&self, carried: &CarriedEnd<'_>) -> bool {
         let tail = carried.inward.tail();
-        // A program may have taken what the kernel had for all that there is, though the ring has more.
+        // The program may have taken the kernel's bytes for all that there are, although the ring has more.
         let is_other = carried.receives_by_ring() && !self.told_ring;
         let has_bytes =
             matches!(carried.inward.look(), Look::Bytes(_)) && (tail != self.told_tail || is_other);
-        // Also if the kernel carries meanwhile, whose buffers were never full.
+        // This also applies after the kernel took over, because its buffers were never full.
         let full = carried.entry.was_full.load(Ordering::Relaxed);
         let has_room = self.seen.now & EPOLLOUT as u32 != 0 && full != self.told_full;
         let calls = &carried.entry.description().zerocopy;
@@ -320,14 +322,15 @@ impl Slot {
         has_bytes || has_room || has_report || self.changed || self.news & !self.wakes(carried) != 0
     }
 
-    /// Returns the kernel's events that are no news: it reports them when it wakes for a ring.
+    /// Returns the kernel's events that are not news to the program. While a ring carries a direction, the kernel reports them only because
+    /// of a wakeup.
     fn wakes(&self, carried: &CarriedEnd<'_>) -> u32 {
         let reads = if carried.receives_by_ring() { EPOLLIN } else { 0 };
         let writes = if carried.out.is_ring() { EPOLLOUT } else { 0 };
         (reads | writes) as u32
     }
 
-    /// Notes that the program is told of all that holds.
+    /// Notes that all events that hold were reported to the program.
     pub(super) fn tell(&mut self) {
         (self.changed, self.news) = (false, 0);
         self.disabled = self.is(EPOLLONESHOT);
@@ -338,7 +341,7 @@ impl Slot {
         }
     }
 
-    /// Asks to be woken for a registered socket.
+    /// Requests wakeups for a registered socket.
     pub(super) fn arm_socket(&self, wakeup: Option<Wakeup>) {
         if !self.carried || self.disabled || self.deleted || self.quiet.as_ref().is_some_and(Quiet::is_armed) {
             return;
@@ -350,8 +353,8 @@ impl Slot {
             let asked = (self.events & 0xffff) as c_short;
             Ready::of(&carried, asked).arm(&carried, asked);
             if asked & READS != 0 && carried.receives_by_ring() {
-                // Bytes that the program was told of may still be there: further ones are news to an edge-triggered set, and
-                // another thread may take those that are there before a thread that sleeps here is woken.
+                // Request this even if bytes that were reported are still there: further bytes are news to an edge-triggered set, and
+                // another thread may receive the present ones before a thread that sleeps here is woken.
                 carried.inward.request_data();
             }
         }

@@ -1,10 +1,10 @@
-//! Slots of a set: which descriptors are registered in it, which have events, and in which order these are told.
+//! Slots of an `epoll` set: which descriptors are registered in it, which of them have events, and in which order the events are reported.
 
 use super::slot::Slot;
 use libc::{c_int, epoll_event};
 use std::time::Instant;
 
-/// Searches of which one looks at all that there is to a socket; the others only see whether bytes came.
+/// One search among this many checks the complete state of each socket; the other searches only check whether bytes arrived.
 const THOROUGH: u32 = 64;
 
 /// Registered descriptors of a set.
@@ -12,13 +12,14 @@ pub(super) struct Slots {
     pub(super) all: Vec<Option<Slot>>,
     /// Slot at which the next search for events begins.
     next: usize,
-    /// Finds of the last search: since when, where, events. Kept for its memory.
+    /// Results of the last search: since when, in which slot, which events. It is a field in order to reuse its memory.
     ready: Vec<(u64, usize, u32)>,
-    /// Moment of the last look at the kernel's events.
+    /// Time at which the kernel's events were last checked.
     pub(super) looked: Instant,
-    /// Searches so far.
+    /// Number of searches so far.
     searches: u32,
-    /// Events of other descriptors that were taken from the kernel to see whether the set is ready: see [`nested`](super::nested).
+    /// Events of descriptors other than carried sockets that are kept for the program. They were taken from the kernel to determine whether
+    /// the set is ready: see [`nested`](super::nested).
     pub(super) stash: Vec<(c_int, epoll_event)>,
 }
 
@@ -34,12 +35,12 @@ impl Slots {
         }
     }
 
-    /// Returns the place of a descriptor that is registered.
+    /// Returns the slot number of a registered descriptor.
     pub(super) fn find(&self, fd: c_int) -> Option<usize> {
         self.all.iter().position(|slot| slot.as_ref().is_some_and(|slot| slot.fd == fd && !slot.is_orphan))
     }
 
-    /// Returns a free place.
+    /// Returns the number of a free slot.
     pub(super) fn free(&mut self) -> usize {
         self.all.iter().position(Option::is_none).unwrap_or_else(|| {
             self.all.push(None);
@@ -47,7 +48,7 @@ impl Slots {
         })
     }
 
-    /// Looks for events of carried sockets.
+    /// Searches for events of carried sockets.
     pub(super) fn search(&mut self, events_now: impl Fn(&mut Slot) -> u32) {
         let count = self.all.len();
         self.ready.clear();
@@ -63,10 +64,10 @@ impl Slots {
         }
     }
 
-    /// Tells the program what was found, as much as there is room for, and returns how much.
+    /// Reports the events of the last search to the program, as far as there is room, and returns their number.
     pub(super) fn hand_out(&mut self, room: &mut [epoll_event]) -> usize {
-        // In the order in which it came, as the kernel does: a program may have sent on one connection and then, having
-        // waited for nothing, on another. Where not all fit, each has its turn.
+        // Report sockets in the order in which their bytes arrived, as the kernel does, because a program may have sent on one connection
+        // and right afterwards on another. If not all of them fit, take turns instead.
         if self.ready.len() <= room.len() {
             self.ready.sort_by_key(|&(since, ..)| since);
         }

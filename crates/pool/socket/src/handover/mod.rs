@@ -1,15 +1,15 @@
-//! Handing sockets on: to a program that begins on them, to a process that they are passed to, to the kernel.
+//! Handing sockets over: to a program that starts with them, to a process that receives them, or to the kernel.
 //!
-//! What comes next on a socket may not have this library, and reads from the kernel only. So before a socket is handed on,
-//! everything that was not received has to be readable there. The other end cannot be relied on for that: it may be busy,
-//! stopped, or have shut down, closed or died. Therefore this end freezes its direction, which makes the sums of bytes final.
-//! What is then left decides how the socket is handed on:
+//! The next user of a socket may lack this library, and would then read from the kernel only. Therefore, before a socket is handed over,
+//! all bytes that were not received must become readable from the kernel. The process cannot rely on the other end for this, because the
+//! other end may be busy, stopped, shut down, closed or dead. Therefore this end freezes its direction, which makes the counts of bytes
+//! final. The bytes that then remain determine how the socket is handed over:
 //!
-//! | left | the socket that is handed on |
+//! | remaining bytes | the socket that is handed over |
 //! |---|---|
-//! | nothing in the ring, no wake bytes | the kernel's connection itself |
-//! | bytes in the ring, and the other end sends them through the kernel within [`PATIENCE`] | the same |
-//! | anything else | one end of another connection, whose other end a [`relay`] has |
+//! | no bytes in the ring and no wake bytes | the kernel's connection itself |
+//! | bytes in the ring, and the other end sends them through the kernel within [`PATIENCE`] | the kernel's connection itself |
+//! | any other case | one end of a new connection, whose other end belongs to a [`relay`] |
 
 mod relay;
 
@@ -20,14 +20,14 @@ use libc::c_int;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Longest wait for the other end to send what is in the ring through the kernel.
+/// Longest wait for the other end to send the bytes of the ring through the kernel.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Time between two looks whether it has.
+/// Time between two checks whether the other end has done so.
 const LOOK: Duration = Duration::from_micros(50);
 
-/// Hands a socket to the kernel for good, with all that was not received: a process may have it next that does not have this
-/// library. This process's descriptors of it keep their numbers. Returns false if that cannot be done, because no process can
-/// be made that relays what is left.
+/// Hands a socket to the kernel for good, with all bytes that were not received, because its next user may be a process without this
+/// library. The socket keeps its descriptor numbers in this process. Returns false if this fails because no relay process can be created
+/// for the remaining bytes.
 pub fn take_back(fd: c_int) -> bool {
     let Some(socket) = table::get(fd) else { return true };
     socket.stay();
@@ -43,7 +43,7 @@ pub fn take_back(fd: c_int) -> bool {
     is_done
 }
 
-/// Hands a socket to the kernel as [`take_back`] does, and forgets it: no call on it needs more than the kernel afterwards.
+/// Hands a socket to the kernel as [`take_back`] does, and forgets it. Later calls on it go straight to the kernel.
 pub fn give_up(fd: c_int) -> bool {
     if !take_back(fd) {
         return false;
@@ -51,10 +51,10 @@ pub fn give_up(fd: c_int) -> bool {
     let Some(socket) = table::get(fd) else { return true };
     let same = socket.descriptors();
     if let Some(carried) = socket.carried() {
-        // Waits for room, because no later call on this socket does.
+        // Wait for room now, because no later call on this socket does.
         let _ = carried.pay(false);
         if socket.is_last(same.len()) {
-            // The broker can have the memory back, once the other end is closed as well.
+            // The broker can free the area once the other end is closed as well.
             carried.this_end().closed.store(1, Ordering::Release);
         }
     }
@@ -65,8 +65,8 @@ pub fn give_up(fd: c_int) -> bool {
     true
 }
 
-/// Hands all sockets of this process to the kernel, and leaves all later ones there: the process is about to give up calls that
-/// this library needs. Returns false if one cannot be handed over.
+/// Hands all sockets of this process to the kernel, and leaves all later ones there, because the process is about to give up system calls
+/// that this library needs. Returns false if a socket cannot be handed over.
 pub fn give_up_all() -> bool {
     ask::stop();
     let is_done = table::all(|_| true).into_iter().all(give_up);
@@ -77,21 +77,22 @@ pub fn give_up_all() -> bool {
 /// Hands all sockets of this process to the kernel, because the program is about to make an `io_uring`.
 pub fn before_uring() {
     for fd in table::all(|_| true) {
-        // One for which no relay can be made goes on by reference, and its ring is not seen: see the message.
+        // A socket for which no relay can be made stays by reference, although an `io_uring` cannot access its ring. `set_used` prints a
+        // warning.
         let _ = take_back(fd);
     }
     uring::set_used();
 }
 
-/// Prepares the sockets that a program may have which is about to begin, as `is_passed` says of each descriptor. `has_library`
-/// says whether it will have this library, and so can receive from the rings. Returns false if a socket cannot be handed over.
+/// Prepares the sockets that a new program inherits; `is_passed` returns whether it inherits a descriptor. `has_library` returns whether
+/// the program will have this library, and can therefore receive from the rings. Returns false if a socket cannot be handed over.
 pub fn before_program(has_library: impl FnOnce() -> bool, is_passed: impl Fn(c_int) -> bool) -> bool {
     let found = table::all(|socket| socket.has_area() && is_passed(socket.fd));
     let has_library = !found.is_empty() && has_library();
     found.into_iter().all(|fd| has_library && can_go_on(fd) || take_back(fd))
 }
 
-/// Returns true if a program with this library can receive what is in the ring: the broker knows of it.
+/// Returns whether a program with this library can receive the bytes in the ring, because the broker knows the connection.
 fn can_go_on(fd: c_int) -> bool {
     let Some(socket) = table::get(fd) else { return true };
     let Some(carried) = socket.carried() else { return true };
@@ -100,8 +101,8 @@ fn can_go_on(fd: c_int) -> bool {
     is_needed && ask::is_known(fd)
 }
 
-/// Returns true if the kernel's connection has, or gets, all that was not received, and nothing else. The lock of the receiving
-/// end is held, and the direction frozen.
+/// Returns whether the kernel's connection contains, or now receives, exactly the bytes that were not received. The caller holds the
+/// receive lock and has frozen the direction.
 fn is_in_kernel(carried: &CarriedEnd<'_>) -> bool {
     let inward = &carried.inward;
     let begin = inward.begin();
@@ -111,7 +112,7 @@ fn is_in_kernel(carried: &CarriedEnd<'_>) -> bool {
     match inward.phase() {
         Phase::Kernel => return true,
         Phase::Agreed if begin == UNSET => {}
-        // What comes after these bytes cannot be taken in before them.
+        // Wake bytes that follow these bytes cannot be received before them.
         Phase::Agreed if is_before_ring => {
             if inward.look() != Look::Ended || inward.wakes() > 0 {
                 return false;
@@ -132,8 +133,8 @@ fn is_in_kernel(carried: &CarriedEnd<'_>) -> bool {
     true
 }
 
-/// Takes in all wake bytes that were counted. Returns false if some do not come: the other end could not send them, or was
-/// stopped before it did.
+/// Receives all wake bytes that were counted. Returns false if some do not arrive, because the other end could not send them or was stopped
+/// before it did.
 fn takes_all_wakes(carried: &CarriedEnd<'_>) -> bool {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -149,8 +150,8 @@ fn takes_all_wakes(carried: &CarriedEnd<'_>) -> bool {
     }
 }
 
-/// Makes the other end send what is in the ring through the kernel, so many bytes. Returns whether it sent all; what it sent of
-/// fewer is skipped.
+/// Asks the other end to send the `bytes` bytes of the ring through the kernel. Returns whether it sent all of them. If it sent fewer, this
+/// end skips the sent bytes in the kernel, because they are still in the ring.
 fn is_returned(carried: &CarriedEnd<'_>, bytes: usize) -> bool {
     let (fd, inward) = (carried.fd, &carried.inward);
     if has_hung_up(fd) {
@@ -162,12 +163,12 @@ fn is_returned(carried: &CarriedEnd<'_>, bytes: usize) -> bool {
     let deadline = Instant::now() + PATIENCE;
     loop {
         carried.drain();
-        // The other end may hand its own socket on as well.
+        // The other end may be handing over its own socket at the same time.
         carried.settle();
         match state.load(Ordering::Acquire) {
             revert::RETURNED => break,
             revert::RETURNING if has_hung_up(fd) => {
-                // It was killed meanwhile: all that it sent after the wake bytes is in the ring, too.
+                // The other end was killed while it sent. All that it sent after the wake bytes is in the ring as well.
                 carried.drain();
                 inward.skip_more(kernel::readable(fd) as u64);
                 return false;
@@ -190,7 +191,7 @@ fn is_returned(carried: &CarriedEnd<'_>, bytes: usize) -> bool {
     false
 }
 
-/// Returns true if the other end can send no more through the kernel.
+/// Returns whether the other end can no longer send through the kernel.
 fn has_hung_up(fd: c_int) -> bool {
     kernel::events(fd, libc::POLLRDHUP) & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
 }

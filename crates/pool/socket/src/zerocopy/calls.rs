@@ -1,18 +1,18 @@
-//! Calls with `MSG_ZEROCOPY` on a socket, counted: their numbers are what the program is told.
+//! Counters of the calls with `MSG_ZEROCOPY` on a socket. Reports to the program identify calls by these numbers.
 
 use libc::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Counts of calls with the flag.
+/// Counters of the calls with `MSG_ZEROCOPY`.
 #[repr(C)]
 pub(crate) struct Calls {
-    /// 1 once the program asked for it (`SO_ZEROCOPY`); the flag means nothing before.
+    /// 1 once the program set `SO_ZEROCOPY`. Without that, `MSG_ZEROCOPY` has no effect.
     is_on: AtomicU32,
     /// Calls through the kernel before the ring.
     before: AtomicU32,
     /// Calls into the ring.
     ring: AtomicU32,
-    /// Calls into the ring of which the program was told.
+    /// Calls into the ring that were reported to the program.
     told: AtomicU32,
 }
 
@@ -23,12 +23,12 @@ impl Calls {
         }
     }
 
-    /// Counts calls from now on.
+    /// Starts counting calls.
     pub(super) fn turn_on(&self) {
         self.is_on.store(1, Ordering::Relaxed);
     }
 
-    /// Counts a call that sent something.
+    /// Counts a call that sent at least one byte.
     pub(crate) fn count(&self, flags: c_int, by_ring: bool) {
         if flags & libc::MSG_ZEROCOPY != 0 && self.is_on() {
             let word = if by_ring { &self.ring } else { &self.before };
@@ -36,7 +36,7 @@ impl Calls {
         }
     }
 
-    /// Returns true if the program asked for it.
+    /// Returns whether the program set `SO_ZEROCOPY`.
     pub(crate) fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed) != 0
     }
@@ -51,14 +51,13 @@ impl Calls {
         self.ring.load(Ordering::Acquire)
     }
 
-    /// Returns true if there is a report that the kernel does not have.
+    /// Returns whether a report is due that the kernel does not have.
     #[inline]
     pub(crate) fn has_report(&self) -> bool {
         self.told.load(Ordering::Acquire) != self.ring.load(Ordering::Acquire)
     }
 
-    /// Takes the report: returns the numbers of the first and the last call that the program is told of now; none if another
-    /// thread took it.
+    /// Takes the report that is due: returns the numbers of the first and the last call in it, or `None` if another thread has taken it.
     pub(super) fn take_report(&self) -> Option<(u32, u32)> {
         let (before, told) = (self.before.load(Ordering::Acquire), self.told.load(Ordering::Acquire));
         let all = self.ring.load(Ordering::Acquire);

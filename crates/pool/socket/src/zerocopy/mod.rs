@@ -1,9 +1,9 @@
-//! `MSG_ZEROCOPY`: what a program is told of its buffers.
+//! `MSG_ZEROCOPY`: reports to a program that its buffers can be reused.
 //!
-//! The kernel numbers the calls with that flag, and reports ranges of them on the socket's error queue once it needs their
-//! buffers no more (Linux, `Documentation/networking/msg_zerocopy.rst`). Bytes that went into a ring were copied once, as the
-//! kernel copies what stays on the machine, so they are reported at once, and as copied. The numbers go on from the kernel's
-//! before the ring, and the kernel's go on from the ring's after it.
+//! The kernel numbers the calls with this flag, and reports ranges of numbers on the socket's error queue once it no longer needs the
+//! buffers (Linux, `Documentation/networking/msg_zerocopy.rst`). Bytes that went into a ring were copied once, as the kernel does with
+//! bytes that stay on the machine. Therefore they are reported immediately, and as copied. The calls into the ring are numbered after those
+//! that went through the kernel before the ring, and the kernel's later calls are numbered after those into the ring.
 
 pub(crate) mod calls;
 
@@ -16,17 +16,17 @@ use libc::{c_int, cmsghdr, msghdr, sock_extended_err};
 const ORIGIN: u8 = 5;
 /// Code of a report: the bytes were copied (`SO_EE_CODE_ZEROCOPY_COPIED`).
 const COPIED: u8 = 1;
-/// Bytes of the address behind a report, by family.
+/// Size of the address that follows a report, in bytes: for IPv4, and for IPv6.
 const ADDRESS: (usize, usize) = (size_of::<libc::sockaddr_in>(), size_of::<libc::sockaddr_in6>());
 
-/// Notes that the program asked for it (`SO_ZEROCOPY`).
+/// Notes that the program set `SO_ZEROCOPY`.
 pub fn ask_for(fd: c_int) {
     if let Some(socket) = table::get(fd) {
         socket.description().zerocopy.turn_on();
     }
 }
 
-/// Receives a report from the error queue, as `recvmsg(2)` with `MSG_ERRQUEUE`.
+/// Receives a report from the error queue, like `recvmsg(2)` with `MSG_ERRQUEUE`.
 ///
 /// # Safety
 /// As `recvmsg(2)`.
@@ -51,16 +51,16 @@ pub unsafe fn report(fd: c_int, message: &mut msghdr, flags: c_int) -> isize {
     0
 }
 
-/// Numbers a report of the kernel's after the calls that went into the ring.
+/// Shifts the call numbers in a report of the kernel by the number of calls that went into the ring.
 ///
 /// # Safety
-/// A message that the kernel filled.
+/// The kernel has filled the message.
 unsafe fn renumber(message: &mut msghdr, calls: &Calls) {
     let (before, ring) = (calls.before_ring(), calls.by_ring());
     // SAFETY: the C library steps within the message.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
     while !header.is_null() {
-        // SAFETY: the C library says that one is there.
+        // SAFETY: the C library returned a header within the message.
         let (found, data) = unsafe { (header.read_unaligned(), libc::CMSG_DATA(header)) };
         let kinds = [(libc::SOL_IP, libc::IP_RECVERR), (libc::SOL_IPV6, libc::IPV6_RECVERR)];
         if kinds.contains(&(found.cmsg_level, found.cmsg_type)) {
@@ -79,7 +79,7 @@ unsafe fn renumber(message: &mut msghdr, calls: &Calls) {
     }
 }
 
-/// Writes a report of calls from one number to another, as much as there is room for.
+/// Writes a report of the calls from `first` to `last`, if there is room for it.
 ///
 /// # Safety
 /// `msg_controllen` bytes at `msg_control` are writable.
@@ -88,7 +88,7 @@ unsafe fn write(fd: c_int, message: &mut msghdr, first: u32, last: u32) {
     let (level, kind) =
         if is_six { (libc::SOL_IPV6, libc::IPV6_RECVERR) } else { (libc::SOL_IP, libc::IP_RECVERR) };
     let bytes = size_of::<sock_extended_err>() + if is_six { ADDRESS.1 } else { ADDRESS.0 };
-    // SAFETY: a sum.
+    // SAFETY: this function only computes a sum.
     let (space, length) = unsafe { (libc::CMSG_SPACE(bytes as u32), libc::CMSG_LEN(bytes as u32)) };
     (message.msg_namelen, message.msg_flags) = (0, libc::MSG_ERRQUEUE);
     if message.msg_control.is_null() || message.msg_controllen < length as _ {

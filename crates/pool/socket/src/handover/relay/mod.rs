@@ -1,11 +1,11 @@
-//! Relay: a process that passes bytes between a connection with bytes in its ring and the connection that took its place.
+//! Relay: a process that passes bytes between a connection that has bytes in its ring and the connection that replaced it.
 //!
-//! A process is needed, because the one that hands the socket on may become another program, which ends its threads. The relay
-//! uses system calls and this library's rings only: it is a copy of a process that may have had other threads, whose locks
-//! nobody releases. It ends with its connections.
+//! It must be a process, because the process that hands the socket over may become another program (`exec`), which ends its threads. The
+//! relay uses system calls and this library's rings only, because it is a copy of a process that may have had other threads, and locks held
+//! by these threads are never released. It ends with its connections.
 //!
-//! Other processes may have the socket as well, for example the parent of the child that began another program. What that
-//! program leaves unread is put back for them: the relay keeps a descriptor of the program's end, and takes what is left there
+//! Other processes may have the socket as well, for example the parent of the child that started another program. The bytes that this
+//! program leaves unread are put back for them: the relay keeps a descriptor of the program's end, and receives the remaining bytes from it
 //! when the program has ended.
 
 mod buffer;
@@ -20,18 +20,19 @@ use libc::{MSG_DONTWAIT, MSG_NOSIGNAL, POLLIN, POLLOUT, c_int, iovec, pollfd};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Bytes of a buffer. The other direction's has room for what is taken back as well.
+/// Size of the buffer for bytes to the program. It also has room for bytes that are taken back.
 const BUFFER: usize = 1 << 20;
-/// Most bytes that are received at a time: what is received early may have to be put back.
+/// Most bytes that the relay receives at a time. They are limited because bytes that were received early may have to be put back into the
+/// ring.
 const PIECE: usize = 64 << 10;
-/// Longest sleep while other processes have the socket, which may close it.
+/// Longest sleep while other processes have the socket, because they may close it.
 const NAP: Duration = Duration::from_millis(100);
 
 /// Longest wait for the first bytes that a relay passes on.
 const FIRST: Duration = Duration::from_millis(200);
 
-/// Makes this process's descriptors of a socket refer to another connection, which a new process relays. Returns false if there
-/// are no processes or descriptors left.
+/// Makes this process's descriptors of a socket refer to another connection, which a new process relays. Returns false if no process or
+/// descriptor is available.
 pub(super) fn replace(socket: &Socket) -> bool {
     let Some((near, far)) = pair::make(socket) else { return false };
     let same = socket.descriptors();
@@ -44,7 +45,7 @@ pub(super) fn replace(socket: &Socket) -> bool {
     let is_made = spawn(socket, ends);
     if is_made {
         if has_bytes {
-            // As in the kernel, a call that does not wait finds them.
+            // As in the kernel, a call that does not wait must find these bytes.
             is_ready_within(near, POLLIN, FIRST);
         }
         for fd in same {
@@ -60,24 +61,25 @@ pub(super) fn replace(socket: &Socket) -> bool {
     is_made
 }
 
-/// Returns a descriptor of this process, which may become another program; -1 if there is none to be had.
+/// Returns a pidfd of this process, which may later become another program; -1 if none can be made.
 fn own_process() -> c_int {
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     unsafe { libc::syscall(libc::SYS_pidfd_open, libc::syscall(libc::SYS_getpid), 0) as c_int }
 }
 
-/// Descriptors of a relay, beside the connection whose ring has bytes.
+/// Descriptors of a relay, apart from the connection whose ring has bytes.
 #[derive(Clone, Copy)]
 struct Ends {
-    /// This end of the connection that took its place.
+    /// The relay's end of the new connection.
     far: c_int,
-    /// A copy of the program's end of it, while others may want what the program leaves there; -1 otherwise.
+    /// A copy of the program's end of the new connection, while other processes may want the bytes that the program leaves there; otherwise
+    /// -1.
     near: c_int,
-    /// The program's process; -1 if nothing is to be put back.
+    /// A pidfd of the program's process; -1 if no bytes are to be put back.
     program: c_int,
 }
 
-/// Makes the process. Afterwards it is no child of this process, so that the program is not told of its end.
+/// Creates the relay process. It is not a child of this process, so that the program is not notified when the relay ends.
 fn spawn(socket: &Socket, ends: Ends) -> bool {
     let mask = block_signals();
     let middle = clone();
@@ -87,7 +89,7 @@ fn spawn(socket: &Socket, ends: Ends) -> bool {
             Relay::begin(socket, ends).run();
         }
         if relay > 0 && ends.near >= 0 {
-            // Before the program begins, and so before others can learn of its end.
+            // Store this before the program begins, and therefore before other processes can notice its end.
             socket.description().lent.store(relay as u32, Ordering::Release);
         }
         exit(c_int::from(relay < 0));
@@ -95,16 +97,16 @@ fn spawn(socket: &Socket, ends: Ends) -> bool {
     let mut status: c_int = -1;
     if middle > 0 {
         let none = std::ptr::null_mut::<libc::rusage>();
-        // SAFETY: the kernel writes one `int`. Signals are blocked, so that it is not interrupted.
+        // SAFETY: the kernel writes one `int`. Signals are blocked, so the call is not interrupted.
         unsafe { libc::syscall(libc::SYS_wait4, middle, &raw mut status, libc::__WALL, none) };
     }
     set_signals(mask);
     middle > 0 && status == 0
 }
 
-/// Copies this process. Its end is no signal to the parent.
+/// Copies this process. No signal is sent to the parent when the copy ends.
 fn clone() -> c_int {
-    // SAFETY: without flags it is a fork; the copy makes system calls only, and uses memory of its own.
+    // SAFETY: without flags it is a fork; the copy makes system calls only, and uses memory that it maps itself.
     unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) as c_int }
 }
 
@@ -143,20 +145,20 @@ struct Relay<'a> {
     /// The connection whose ring has bytes.
     socket: &'a Socket,
     ends: Ends,
-    /// Bytes on their way to the program, and from it.
+    /// Bytes on their way to the program, and from the program.
     down: Buffer,
     up: Buffer,
-    /// True once the connection, and the program, has said that no more bytes follow.
+    /// True once the connection, or the program, has sent its last byte.
     down_ended: bool,
     up_ended: bool,
-    /// True once the connection was reset, which the program is told after all bytes.
+    /// True once the peer's connection was reset. The program's connection is then reset too, after all bytes were passed on.
     is_broken: bool,
-    /// True once the program has sent.
+    /// True once the program has sent a byte.
     has_sent: bool,
 }
 
 impl Relay<'_> {
-    /// Begins in the new process.
+    /// Sets up the relay in its new process.
     fn begin(socket: &Socket, ends: Ends) -> Relay<'_> {
         lock::forget_thread_number();
         // SAFETY: plain numbers, and a name that ends in zero.
@@ -198,14 +200,14 @@ impl Relay<'_> {
         }
     }
 
-    /// Returns true if no byte can pass any more. That nobody has the program's end shows at once on a Unix socket only; of an
-    /// internet connection it shows when bytes are sent.
+    /// Returns whether no byte can pass any more. On a Unix socket it shows at once that no process has the program's end any more; on an
+    /// internet connection, only when bytes are sent.
     fn is_done(&self) -> bool {
         let is_quiet = self.up_ended && self.up.is_empty();
         is_quiet && (self.down_ended && self.down.is_empty() || is_ready(self.ends.far, 0))
     }
 
-    /// Resets the program's connection as its peer's was, once the program's end has all bytes.
+    /// Resets the program's connection, as the peer's connection was, once the program's end has received all bytes.
     fn pass_break_on(&mut self) {
         let far = self.ends.far;
         if !self.is_broken || !self.down.is_empty() || far < 0 || pair::unsent(far) > 0 {
@@ -219,7 +221,7 @@ impl Relay<'_> {
         self.ends.far = -1;
     }
 
-    /// Sleeps until there is something to do.
+    /// Sleeps until there is work to do.
     fn wait(&self) {
         let if_any = |fd: c_int, events| pollfd { fd: if events == 0 { -1 } else { fd }, events, revents: 0 };
         let wants = |can_receive: bool, has_bytes: bool| {
@@ -237,11 +239,11 @@ impl Relay<'_> {
         } else {
             (self.ends.near >= 0 || self.is_broken).then_some(NAP)
         };
-        // SAFETY: no mask.
+        // SAFETY: the mask is null.
         unsafe { kernel::poll(&mut all, most, std::ptr::null()) };
     }
 
-    /// Returns true if the next bytes may come by the ring, for which no descriptor wakes.
+    /// Returns whether the next bytes may come through the ring, for which no descriptor becomes readable.
     fn has_ring(&self) -> bool {
         self.socket.carried().is_some_and(|carried| carried.inward.phase() == Phase::Ring)
     }
@@ -255,7 +257,7 @@ impl Relay<'_> {
         let fd = self.socket.fd;
         let piece = [iovec { iov_base: place.cast(), iov_len: room }];
         let got = recv::recv(fd, Pieces::new(&piece), MSG_DONTWAIT, |done, most, flags| {
-            // SAFETY: room of our own.
+            // SAFETY: free space of this relay's buffer.
             unsafe { kernel::recv(fd, place.wrapping_add(done), (room - done).min(most), flags | MSG_DONTWAIT) }
         });
         match got {
@@ -282,7 +284,7 @@ impl Relay<'_> {
             return;
         }
         let (place, bytes) = self.down.bytes();
-        // SAFETY: bytes of our own.
+        // SAFETY: bytes in this relay's buffer.
         let sent = unsafe { kernel::send(self.ends.far, place, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) };
         match sent {
             0.. => self.down.taken(sent as usize),
@@ -297,7 +299,7 @@ impl Relay<'_> {
             return;
         }
         let (place, room) = self.up.room();
-        // SAFETY: room of our own.
+        // SAFETY: free space of this relay's buffer.
         let got = unsafe { kernel::recv(self.ends.far, place, room, MSG_DONTWAIT) };
         match got {
             1.. => {
@@ -326,13 +328,13 @@ impl Relay<'_> {
         let fd = self.socket.fd;
         let piece = [iovec { iov_base: place.cast(), iov_len: bytes }];
         let sent = send::send(fd, Pieces::new(&piece), MSG_DONTWAIT | MSG_NOSIGNAL, || {
-            // SAFETY: bytes of our own.
+            // SAFETY: bytes in this relay's buffer.
             unsafe { kernel::send(fd, place, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) }
         });
         match sent {
             0.. => self.up.taken(sent as usize),
             _ if kernel::errno() == libc::EAGAIN => {}
-            // The peer has ended: a program that goes on writing is told so.
+            // The peer has ended. A program that continues to write must get an error.
             _ => {
                 let all = self.up.bytes().1;
                 self.up.taken(all);
@@ -341,8 +343,8 @@ impl Relay<'_> {
         }
     }
 
-    /// Takes back what the program left unread when it ended. Other processes that it made may have its end still; then they
-    /// get it, and the relay goes on.
+    /// Takes back the bytes that the program left unread when it ended. If a process that the program created still has its end, that
+    /// process gets these bytes instead, and the relay continues.
     fn take_up(&mut self) {
         self.receive_all_up();
         self.take_unread();
@@ -355,15 +357,15 @@ impl Relay<'_> {
         self.lend_no_more();
     }
 
-    /// Receives what the program left unread, into the place before what was not passed on.
+    /// Receives the bytes that the program left unread, and puts them in front of those that were not passed on.
     fn take_unread(&mut self) {
         let deadline = Instant::now() + NAP;
         while let (place, room @ 1..) = self.down.room() {
-            // SAFETY: room of our own.
+            // SAFETY: free space of this relay's buffer.
             let got = unsafe { kernel::recv(self.ends.near, place, room, MSG_DONTWAIT) };
             match got {
                 1.. => self.down.put_before(got as usize),
-                // What is under way comes once there is room.
+                // Bytes in flight arrive once there is room.
                 _ if got < 0 && pair::unsent(self.ends.far) > 0 && Instant::now() < deadline => {
                     is_ready_within(self.ends.near, POLLIN, Duration::from_millis(1));
                 }
@@ -373,7 +375,7 @@ impl Relay<'_> {
         self.down.settle();
     }
 
-    /// Passes on all that the program sent before it ended.
+    /// Passes on all bytes that the program sent before it ended.
     fn receive_all_up(&mut self) {
         loop {
             self.receive_up();
@@ -387,19 +389,19 @@ impl Relay<'_> {
         }
     }
 
-    /// Puts what was received and not passed on back into the ring, from which other processes receive it.
+    /// Puts the bytes that were received but not passed on back into the ring, from which other processes receive them.
     fn put_back(&mut self) {
         let Some(carried) = self.socket.carried() else { return };
         let (place, bytes) = self.down.bytes();
-        // Before bytes that went through the kernel before the ring there is no place.
+        // Bytes cannot be put back while bytes that precede the ring are still in the kernel.
         if bytes > 0 && carried.inward.phase() != Phase::Agreed {
             let _held = carried.lock_recv();
-            // SAFETY: bytes of our own.
+            // SAFETY: bytes in this relay's buffer.
             unsafe { carried.inward.put_back(place, bytes) };
         }
     }
 
-    /// Closes the copy of the program's end: no other process wants what the program leaves.
+    /// Closes the copy of the program's end, because no other process wants the bytes that the program leaves there.
     fn forget_near(&mut self) {
         for fd in [&mut self.ends.near, &mut self.ends.program] {
             kernel::close(std::mem::replace(fd, -1));
@@ -428,7 +430,7 @@ impl Relay<'_> {
 }
 
 fn shut(fd: c_int) {
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     unsafe { libc::syscall(libc::SYS_shutdown, fd, libc::SHUT_WR) };
 }
 
@@ -441,7 +443,7 @@ fn is_ready_within(fd: c_int, events: libc::c_short, most: Duration) -> bool {
     ready > 0 && found & (events | libc::POLLHUP) != 0
 }
 
-/// Closes all descriptors but these: held here, the program's pipes and connections would outlast it.
+/// Closes all descriptors except these. Otherwise the program's pipes and connections would stay open while the relay runs.
 fn close_others(kept: &mut [c_int; 4]) {
     kept.sort_unstable();
     let mut first = 0_u32;
@@ -456,10 +458,10 @@ fn close_others(kept: &mut [c_int; 4]) {
 }
 
 fn close_range(first: u32, last: u32) {
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     if closed != 0 {
-        // Before Linux 5.9.
+        // Linux before 5.9 has no `close_range`.
         (first..=last.min(1 << 16)).for_each(|fd| {
             kernel::close(fd as c_int);
         });

@@ -1,14 +1,14 @@
-//! The connection that takes the place of one with a relay: of the same family, with the options that the program set.
+//! The connection that replaces a relayed one. It is of the same family and has the options that the program set.
 
 use crate::kernel;
 use crate::table::{Entry, Socket};
 use libc::{AF_UNIX, SOCK_CLOEXEC, SOCK_STREAM, SOL_SOCKET, c_int, sockaddr, sockaddr_storage, socklen_t};
 use std::sync::atomic::Ordering;
 
-/// Bytes that the kernel buffers in each direction: what lies there is put back, should the program not receive it.
+/// Size of the kernel's buffers in each direction of the new connection. Bytes that the program leaves in them are put back into the ring.
 const BYTES: c_int = 64 << 10;
 
-/// Makes a connection: the program's end, and the relay's. The program's has the options of `socket`.
+/// Makes a connection and returns the program's end and the relay's end. The program's end gets the options of `socket`.
 pub(super) fn make(socket: &Socket) -> Option<(c_int, c_int)> {
     let fd = socket.fd;
     let family = kernel::option(fd, SOL_SOCKET, libc::SO_DOMAIN)?;
@@ -35,17 +35,17 @@ fn copy_options(entry: &Entry, from: c_int, to: c_int) {
     };
     kernel::set_option(to, libc::IPPROTO_TCP, libc::TCP_NODELAY, nodelay);
     if kernel::is_nonblocking(from) {
-        // SAFETY: plain numbers.
+        // SAFETY: only plain numbers are passed.
         unsafe { libc::syscall(libc::SYS_fcntl, to, libc::F_SETFL, libc::O_NONBLOCK) };
     }
 }
 
-/// Copies an option of two words.
+/// Copies an option that has at most two words.
 fn copy_option(from: c_int, to: c_int, level: c_int, name: c_int) {
     let mut value = [0_u64; 2];
     let mut length = size_of_val(&value) as socklen_t;
     let place = value.as_mut_ptr();
-    // SAFETY: the kernel writes at most `length` bytes, and reads as many.
+    // SAFETY: the kernel writes at most `length` bytes, and reads the same number.
     unsafe {
         if libc::syscall(libc::SYS_getsockopt, from, level, name, place, &raw mut length) == 0 {
             libc::syscall(libc::SYS_setsockopt, to, level, name, place, length);
@@ -53,9 +53,9 @@ fn copy_option(from: c_int, to: c_int, level: c_int, name: c_int) {
     }
 }
 
-/// Makes a descriptor refer to what another does. It is closed at `exec` if it was before.
+/// Makes the descriptor `to` refer to the same socket as `from`. It keeps its close-on-exec flag.
 pub(super) fn place(from: c_int, to: c_int) {
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     unsafe {
         let flags = libc::syscall(libc::SYS_fcntl, to, libc::F_GETFD, 0);
         let is_marked = flags >= 0 && flags as c_int & libc::FD_CLOEXEC != 0;
@@ -63,7 +63,7 @@ pub(super) fn place(from: c_int, to: c_int) {
     }
 }
 
-/// Returns the bytes that the other end of a connection does not have yet.
+/// Returns the number of bytes that the other end of a connection has not received yet.
 pub(super) fn unsent(fd: c_int) -> c_int {
     let mut bytes: c_int = 0;
     // SAFETY: the kernel writes one `int`.
@@ -80,7 +80,7 @@ fn unix() -> Option<(c_int, c_int)> {
     (made == 0).then_some((pair[0], pair[1]))
 }
 
-/// Makes a connection within this host, at the socket's own address.
+/// Makes a connection within this host, both of whose ends have the socket's own address.
 fn internet(fd: c_int, family: c_int) -> Option<(c_int, c_int)> {
     let (mut own, length) = kernel::name(fd, false)?;
     clear_port(&mut own);
@@ -96,13 +96,13 @@ fn internet(fd: c_int, family: c_int) -> Option<(c_int, c_int)> {
     made.zip(far)
 }
 
-/// Connects a socket by a listener. Returns the other end.
+/// Connects `far` to a listener at `own`. Returns the accepted end.
 fn connect(listener: c_int, far: c_int, own: &sockaddr_storage, length: usize) -> Option<c_int> {
     let call = |number, fd: c_int, address: *const sockaddr_storage, length: usize| {
-        // SAFETY: an address of our own.
+        // SAFETY: an address that this function borrows.
         unsafe { libc::syscall(number, fd, address, length) == 0 }
     };
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let listens = call(libc::SYS_bind, listener, own, length)
         && unsafe { libc::syscall(libc::SYS_listen, listener, 1) == 0 };
     let (at, length) = listens.then(|| kernel::name(listener, false)).flatten()?;
@@ -110,7 +110,7 @@ fn connect(listener: c_int, far: c_int, own: &sockaddr_storage, length: usize) -
         return None;
     }
     let none = std::ptr::null_mut::<sockaddr>();
-    // SAFETY: no address is asked for.
+    // SAFETY: the kernel writes no address, because none is requested.
     let near = unsafe { libc::syscall(libc::SYS_accept4, listener, none, none, SOCK_CLOEXEC) };
     let near = (near >= 0).then_some(near as c_int)?;
     // Another process may have connected first.
@@ -122,7 +122,7 @@ fn connect(listener: c_int, far: c_int, own: &sockaddr_storage, length: usize) -
 }
 
 fn socket(family: c_int) -> Option<c_int> {
-    // SAFETY: plain numbers.
+    // SAFETY: only plain numbers are passed.
     let made = unsafe { libc::syscall(libc::SYS_socket, family, SOCK_STREAM | SOCK_CLOEXEC, 0) };
     (made >= 0).then_some(made as c_int)
 }
@@ -130,9 +130,9 @@ fn socket(family: c_int) -> Option<c_int> {
 fn clear_port(address: &mut sockaddr_storage) {
     let place: *mut sockaddr_storage = address;
     match c_int::from(address.ss_family) {
-        // SAFETY: an address of that family, in room for any.
+        // SAFETY: the address is of this family, and the structure has room for any address.
         libc::AF_INET => unsafe { (*place.cast::<libc::sockaddr_in>()).sin_port = 0 },
-        // SAFETY: an address of that family, in room for any.
+        // SAFETY: the address is of this family, and the structure has room for any address.
         libc::AF_INET6 => unsafe { (*place.cast::<libc::sockaddr_in6>()).sin6_port = 0 },
         _ => {}
     }
@@ -140,7 +140,7 @@ fn clear_port(address: &mut sockaddr_storage) {
 
 fn is_same(one: &(sockaddr_storage, usize), other: &(sockaddr_storage, usize)) -> bool {
     let bytes = |address: &(sockaddr_storage, usize)| {
-        // SAFETY: the kernel wrote so many bytes, in room for any.
+        // SAFETY: the kernel wrote this number of bytes, into a structure that has room for any address.
         unsafe { std::slice::from_raw_parts((&raw const address.0).cast::<u8>(), address.1) }.to_vec()
     };
     bytes(one) == bytes(other)
