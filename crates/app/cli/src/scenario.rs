@@ -74,7 +74,10 @@ impl Flags {
         let Flags { check, explain, draw, set } = self;
         let given = |file| Given { file, set: set.clone() };
         let explain = || explain.map(|file| Verb::Explain(given(file)));
-        check.map(|file| Verb::Check(given(file))).or_else(explain).or_else(|| draw.map(|file| Verb::Draw(given(file))))
+        check
+            .map(|file| Verb::Check(given(file)))
+            .or_else(explain)
+            .or_else(|| draw.map(|file| Verb::Draw(given(file))))
     }
 }
 

@@ -82,7 +82,10 @@ impl Emulation {
     pub fn start_part(plan: TorusPlan, threads: usize, machines: &Machines) -> Result<Emulation, Error> {
         let own = machines.own(plan.nodes());
         if own.is_empty() {
-            return Err(Error::Usage(format!("{} nodes are too few: each machine needs at least one", plan.nodes())));
+            return Err(Error::Usage(format!(
+                "{} nodes are too few: each machine needs at least one",
+                plan.nodes()
+            )));
         }
         Emulation::start_all(plan, threads, own, Some(machines), Vec::new())
     }
@@ -313,7 +316,9 @@ impl Emulation {
                 return Ok(news);
             }
             if self.handles.iter().any(JoinHandle::is_finished) {
-                return Err(Error::Broken("a thread of nodes has ended because of a bug in unrack; please report it".into()));
+                return Err(Error::Broken(
+                    "a thread of nodes has ended because of a bug in unrack; please report it".into(),
+                ));
             }
         }
     }

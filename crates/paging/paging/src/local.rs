@@ -49,7 +49,9 @@ impl LocalMemory {
             }
             false => format!("clearly more than {} stayed local", size(limit.get())),
         };
-        let text = format!("memory that should have been remote stayed local: {stayed}, {cause}; do not draw conclusions from this run");
+        let text = format!(
+            "memory that should have been remote stayed local: {stayed}, {cause}; do not draw conclusions from this run"
+        );
         Some(Warning::new(NOT_AWAY, text))
     }
 

@@ -60,7 +60,7 @@ fn scans_read_many_records() {
 #[test]
 fn a_store_without_scans_refuses_them() {
     let why = run("ycsb memcached --workload e").unwrap_err().to_string();
-    assert_eq!(why, "memcached cannot do what workload e asks: it has no scans");
+    assert_eq!(why, "memcached does not support workload e, because it has no scans");
 }
 
 #[test]

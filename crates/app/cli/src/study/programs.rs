@@ -177,9 +177,8 @@ fn natively(program: &StudyProgram, build: &Path, out: &Path) -> Result<Value, F
             Err(other) => return Err(other.into()),
         }
     }
-    let median = |of: fn(&TimedRun) -> f64| {
-        unrack_paging::fit::median(&mut runs.iter().map(of).collect::<Vec<f64>>())
-    };
+    let median =
+        |of: fn(&TimedRun) -> f64| unrack_paging::fit::median(&mut runs.iter().map(of).collect::<Vec<f64>>());
     Ok(serde_json::json!({
         "native": {
             "median_s": median(|run| run.wall_s),

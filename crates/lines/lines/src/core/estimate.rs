@@ -22,9 +22,7 @@ pub struct Estimate {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EstimateError {
     /// There are too few windows.
-    #[error(
-        "{0} recorded windows of a thread are too few to estimate its time: record at least 2"
-    )]
+    #[error("{0} recorded windows of a thread are too few to estimate its time: record at least 2")]
     TooFew(usize),
     /// The denominator is zero in all windows.
     #[error("the recorded windows of a thread hold no instructions behind their leads")]

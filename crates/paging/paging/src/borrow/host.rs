@@ -210,7 +210,9 @@ fn check_sense(pid: u32) -> Result<(), PagingError> {
         return usage(&format!("that is a thread of process {process}: give --pid {process}"));
     }
     if is_own_ancestor(pid) {
-        return usage("unrack and the processes that started it would wait for themselves: run it from another shell");
+        return usage(
+            "unrack and the processes that started it would wait for themselves: run it from another shell",
+        );
     }
     if proc::has_ended(pid) {
         return usage("that process has ended; only its status is left");
