@@ -36,9 +36,10 @@ pub(crate) fn is_used() -> bool {
 pub(crate) fn set_used() {
     if !USED.swap(true, Ordering::Relaxed) {
         let text = b"libunrack_sockets: this program uses io_uring, so its sockets stay with the kernel\n";
+        let errno = kernel::errno();
         // SAFETY: a static text.
         unsafe { libc::syscall(libc::SYS_write, 2, text.as_ptr(), text.len()) };
-        kernel::fail(0);
+        kernel::fail(errno);
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::common::Rack;
 use crate::flows::{byte, internet, pass, receive, warm_up};
 use libc::{c_char, c_int, c_long, pid_t};
+use std::ffi::CString;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -355,6 +356,42 @@ fn echo(fd: RawFd, way: fn() -> c_long) -> ! {
             }
         }
     }
+}
+
+/// A relay that could not map its buffers once ended after its maker had handed the socket over: all bytes in the ring were lost.
+#[test]
+fn without_memory_for_a_relay_a_program_does_not_start_and_no_byte_is_lost() {
+    assert!(run("sockets-no-memory", "handover::no_memory") >= 1);
+}
+
+#[test]
+#[ignore = "runs below the preload library, started by a test above"]
+fn no_memory() {
+    let (mut socket, _sender) = begun(false, Then::Sleeps);
+    let program = CString::new(std::env::var(PROGRAM).expect("a path")).expect("no zeros");
+    let words = [program.as_ptr(), c"10".as_ptr(), std::ptr::null()];
+    // SAFETY: the child only makes system calls, and becomes another program or ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let pages = std::fs::read_to_string("/proc/self/statm").ok();
+        let pages: u64 = pages.and_then(|text| text.split(' ').next()?.parse().ok()).unwrap_or(0);
+        // Room for the new program, and not for a mebibyte more in this one.
+        let most = libc::rlimit { rlim_cur: pages * 4096 + (512 << 10), rlim_max: libc::RLIM_INFINITY };
+        // SAFETY: descriptors and texts of this process.
+        unsafe {
+            libc::dup2(socket.as_raw_fd(), 0);
+            libc::setrlimit(libc::RLIMIT_AS, &raw const most);
+            libc::execv(program.as_ptr(), words.as_ptr());
+            libc::_exit(42);
+        }
+    }
+    let mut status = 0;
+    // SAFETY: a child of this process.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(libc::WEXITSTATUS(status), 42, "the program must not start: {status:x}");
+    let mut rest = vec![0; SENT - RECEIVED];
+    socket.read_exact(&mut rest).expect("all bytes");
+    check(&rest, RECEIVED);
 }
 
 #[test]

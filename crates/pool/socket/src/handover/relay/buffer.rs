@@ -12,7 +12,7 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    /// Makes an empty buffer.
+    /// Makes an empty buffer; `None` if there is no memory.
     pub(super) fn new(size: usize) -> Option<Buffer> {
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: the kernel chooses new memory.
@@ -60,5 +60,12 @@ impl Buffer {
         let used = unsafe { std::slice::from_raw_parts_mut(self.base, all) };
         used[self.begin..].rotate_right(self.before);
         (self.end, self.before) = (all, 0);
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new`, and no reference to it is left.
+        unsafe { libc::munmap(self.base.cast(), self.size) };
     }
 }

@@ -80,13 +80,17 @@ struct Ends {
 }
 
 /// Creates the relay process. It is not a child of this process, so that the program is not notified when the relay ends.
+///
+/// The relay's memory is mapped here, where a failure can still be reported. If the relay found out later that it has no memory, the bytes in
+/// the ring would be lost.
 fn spawn(socket: &Socket, ends: Ends) -> bool {
+    let (Some(down), Some(up)) = (Buffer::new(BUFFER), Buffer::new(PIECE)) else { return false };
     let mask = block_signals();
     let middle = clone();
     if middle == 0 {
         let relay = clone();
         if relay == 0 {
-            Relay::begin(socket, ends).run();
+            Relay::begin(socket, ends, down, up).run();
         }
         if relay > 0 && ends.near >= 0 {
             // Store this before the program begins, and therefore before other processes can notice its end.
@@ -159,7 +163,7 @@ struct Relay<'a> {
 
 impl Relay<'_> {
     /// Sets up the relay in its new process.
-    fn begin(socket: &Socket, ends: Ends) -> Relay<'_> {
+    fn begin(socket: &Socket, ends: Ends, down: Buffer, up: Buffer) -> Relay<'_> {
         lock::forget_thread_number();
         // SAFETY: plain numbers, and a name that ends in zero.
         unsafe {
@@ -167,7 +171,6 @@ impl Relay<'_> {
             libc::syscall(libc::SYS_prctl, libc::PR_SET_NAME, c"unrack-relay".as_ptr(), 0, 0, 0);
         }
         close_others(&mut [socket.fd, ends.far, ends.near, ends.program]);
-        let (Some(down), Some(up)) = (Buffer::new(BUFFER), Buffer::new(PIECE)) else { exit(1) };
         Relay {
             socket,
             ends,
