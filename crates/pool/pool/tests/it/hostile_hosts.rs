@@ -286,3 +286,45 @@ fn messages_that_are_anything_harm_no_other_host() {
     }
     honest.works();
 }
+
+/// Another host opens a channel by the rules, then grants segment after segment, each twice, and withdraws what it never granted. Its name
+/// would clear the terminal of whoever lists the pool.
+#[test]
+fn a_flood_of_grants_from_another_host_ends_its_channel() {
+    let folder = Folder::in_memory();
+    let honest = Honest::start(&folder);
+    let mut records = Records::map(&folder);
+    let service = honest.server.register("open").unwrap();
+    [3, 4].map(|section| records.claim(US, section).store(7, Ordering::SeqCst));
+    records.join();
+    while !records.is_up() {
+        records.beat();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let channel = ChannelId(1 << 48 | 1);
+    let peer = PeerProcess { id: ClientId(1 << 48 | 2), pid: 1, uid: 0, gid: 0, name: "mal\u{1b}[2Jlory".into() };
+    let queues = Extent { offset: 3 * SECTION, bytes: 64 << 10 };
+    let offer = OpenedChannel { channel, peer: peer.clone(), queues, bell: 0, rings: false, greeting: vec![] };
+    records.send(&encode(&(0u32, "theirs", &peer)));
+    records.send(&encode(&(2u32, "open", &offer)));
+    let offer = service.accept(PATIENCE).unwrap().expect("an offer");
+    let near = offer.accept(b"", 0, &[]).unwrap();
+    assert!(!Listing::read(&honest.client).unwrap().to_string().contains('\u{1b}'));
+    for segment in 0..1000u64 {
+        let extent = Extent { offset: 4 * SECTION + segment * 64, bytes: 64 };
+        for message in [encode(&(5u32, channel, extent, Access::Write)), encode(&(7u32, channel, extent.offset + 8))] {
+            records.send(&message);
+            records.send(&message);
+        }
+        if segment == 200 {
+            assert_eq!(near.gone(), None, "the limit is 256");
+        }
+    }
+    let start = Instant::now();
+    while near.gone().is_none() {
+        assert!(start.elapsed() < PATIENCE, "the channel must end");
+        records.beat();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    honest.works();
+}

@@ -47,6 +47,17 @@ pub(super) struct FarSide {
     pub is_lost: bool,
     /// Segments that the far process granted for writing. This host's caches may hold dirty lines of them.
     pub written: Vec<Extent>,
+    /// Segments that the far process granted, by offset, and whether each grant is still valid. A withdrawn one stays here until the process
+    /// of this host has unmapped the segment.
+    pub granted: BTreeMap<u64, bool>,
+    /// True once the far process reported that it cannot use the channel.
+    pub has_given_up: bool,
+}
+
+impl FarSide {
+    pub fn new(peer: PeerProcess, is_lost: bool) -> FarSide {
+        FarSide { peer, is_lost, written: Vec::new(), granted: BTreeMap::new(), has_given_up: false }
+    }
 }
 
 /// Other hosts of the device, as known to the manager of this host.
@@ -286,7 +297,7 @@ impl State {
             file: None,
             is_of_before: false,
             asked: Some(number),
-            far: Some(FarSide { peer, is_lost: false, written: Vec::new() }),
+            far: Some(FarSide::new(peer, false)),
         };
         if let Err(denied) = self.put(channel.record(id)) {
             self.give_queues(queues, Some(holder));
@@ -355,6 +366,7 @@ impl State {
             return false;
         };
         let far = channel.far.as_mut().expect("it has a far host");
+        far.granted.remove(&offset);
         let unmapped: Vec<Extent> = far.written.extract_if(.., |extent| extent.offset == offset).collect();
         self.store.write_back(&unmapped);
         self.send(host, &Message::Unmapped { channel: id, offset });
@@ -428,7 +440,7 @@ impl State {
         let far = [pair.client, pair.server].into_iter().find(|id| host_in(id.0) != us)?;
         let name = format!("a process of host {}", host_in(far.0));
         let peer = PeerProcess { id: far, pid: 0, uid: 0, gid: 0, name };
-        Some(FarSide { peer, is_lost: true, written: Vec::new() })
+        Some(FarSide::new(peer, true))
     }
 }
 

@@ -34,7 +34,11 @@ impl State {
             }
             Message::Withdrawn { channel, offset } => {
                 let Some(near) = self.near_of(host, channel) else { return };
-                self.event(near, Event::Withdrawn { channel, offset }, Vec::new());
+                let far = self.channels.get_mut(&channel).and_then(|channel| channel.far.as_mut());
+                let valid = far.and_then(|far| far.granted.get_mut(&offset));
+                if valid.is_some_and(|valid| std::mem::replace(valid, false)) {
+                    self.event(near, Event::Withdrawn { channel, offset }, Vec::new());
+                }
             }
             Message::Unmapped { channel, offset } => {
                 let us = self.host();
@@ -53,7 +57,10 @@ impl State {
             }
             Message::GaveUp { channel } => {
                 let Some(near) = self.near_of(host, channel) else { return };
-                self.event(near, Event::Gone { channel, cause: Cause::CannotMap }, Vec::new());
+                let far = self.channels.get_mut(&channel).and_then(|channel| channel.far.as_mut());
+                if far.is_some_and(|far| !std::mem::replace(&mut far.has_given_up, true)) {
+                    self.event(near, Event::Gone { channel, cause: Cause::CannotMap }, Vec::new());
+                }
             }
             Message::Ended { channel, cause } => {
                 let us = self.host();
@@ -66,12 +73,26 @@ impl State {
         }
     }
 
+    /// Passes a grant on to the process of this host. The manager of another host is not trusted to keep to the limits of a process of this
+    /// host: a repeated grant is ignored, and one beyond the limit, or to a process that does not read its events, ends the channel.
     fn far_granted(&mut self, host: Host, id: ChannelId, segment: Extent, access: Access) {
         let is_theirs = self.hosts.as_ref().is_some_and(|hosts| hosts.member.is_of(host, segment));
         let Some(near) = self.near_of(host, id).filter(|_| is_theirs) else { return };
+        let (us, most) = (self.host(), self.holders.limits().grants as usize);
+        let is_slow = self.check_reads(near).is_err();
+        let channel = self.channels.get_mut(&id).expect("it has a near side");
+        let by = channel.far_side(us).id;
+        let far = channel.far.as_mut().expect("it is to another host");
+        if far.granted.contains_key(&segment.offset) {
+            return;
+        }
+        if is_slow || far.granted.len() >= most {
+            self.pass_none(id);
+            return self.end_side(id, by, Cause::CannotMap);
+        }
+        far.granted.insert(segment.offset, true);
         if access == Access::Write {
-            let far = self.channels.get_mut(&id).and_then(|channel| channel.far.as_mut());
-            far.expect("it is to another host").written.push(segment);
+            far.written.push(segment);
         }
         self.event(near, Event::Granted { channel: id, segment, access }, Vec::new());
     }
@@ -81,7 +102,7 @@ impl State {
         let taken = hosts.services.get(&service).is_some_and(|(of, _)| *of < host);
         let count = hosts.services.values().filter(|(of, _)| *of == host).count();
         if host_in(by.id.0) == host && is_name(&service) && !taken && count < MOST_SERVICES {
-            hosts.services.insert(service, (host, PeerProcess { pid: 0, ..by }));
+            hosts.services.insert(service, (host, shown(by)));
         }
     }
 
@@ -110,7 +131,7 @@ impl State {
         self.check_reads(server)?;
         let served = self.clients[&server].holder;
         self.holders.take(served, Thing::Served)?;
-        let peer = PeerProcess { pid: 0, ..offer.peer };
+        let peer = shown(offer.peer.clone());
         let side = |id| Side { id, open: true, given_up: false };
         let channel = Channel {
             service: service.to_string(),
@@ -122,7 +143,7 @@ impl State {
             file: None,
             is_of_before: false,
             asked: Some(0),
-            far: Some(FarSide { peer: peer.clone(), is_lost: false, written: Vec::new() }),
+            far: Some(FarSide::new(peer.clone(), false)),
         };
         if let Err(denied) = self.put(channel.record(offer.channel)) {
             self.holders.give(served, Thing::Served);
@@ -146,7 +167,7 @@ impl State {
         match verdict {
             Ok((peer, greeting)) if greeting.len() <= MOST_GREETING => {
                 let channel = self.channels.get_mut(&id).expect("it was asked for");
-                let peer = PeerProcess { id: channel.server.id, pid: 0, ..peer };
+                let peer = PeerProcess { id: channel.server.id, ..shown(peer) };
                 channel.far.as_mut().expect("it is to another host").peer = peer.clone();
                 let (queues, record) = (channel.queues, channel.record(id));
                 self.put(record).expect("a record that is there can be changed");
@@ -182,4 +203,10 @@ impl State {
         self.end_quietly(id, near);
         self.tell(near, Tell::Reply { number, outcome: Err(denied) }, Vec::new());
     }
+}
+
+/// Returns a process of another host as this host shows it: its number means nothing here, and its name is printed on terminals.
+fn shown(peer: PeerProcess) -> PeerProcess {
+    let name = peer.name.chars().filter(|letter| !letter.is_control()).collect();
+    PeerProcess { pid: 0, name, ..peer }
 }
