@@ -55,7 +55,7 @@ pub(super) struct FarSide {
 }
 
 impl FarSide {
-    pub fn new(peer: PeerProcess, is_lost: bool) -> FarSide {
+    pub(super) fn new(peer: PeerProcess, is_lost: bool) -> FarSide {
         FarSide { peer, is_lost, written: Vec::new(), granted: BTreeMap::new(), has_given_up: false }
     }
 }
