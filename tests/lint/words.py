@@ -1,8 +1,8 @@
-"""What is documented, and under which names: `make lint` holds every crate to these limits.
+"""Checks documentation and the names of public types: `make lint` holds every crate to these limits.
 
 Counts, in Rust sources: public functions without documentation, files without a module comment, and names of public types that several
-crates use. With `--list`, prints each place instead; with `--by-crate`, a table; with `--test`, tries the rules themselves. Other arguments
-are folders or files.
+crates use. With `--list`, prints each place instead; with `--by-crate`, prints a table; with `--test`, tests the rules themselves. Other
+arguments are folders or files.
 """
 
 import re
@@ -13,7 +13,7 @@ from pathlib import Path
 
 MOST_UNDOCUMENTED = 0.10
 
-# Names that every crate may give to a type of its own, since each reader expects them there.
+# Names that each crate may use for one of its types, because readers expect these names in every crate.
 IDIOM = frozenset(
     [
         "Error",
@@ -29,7 +29,7 @@ IDIOM = frozenset(
         "Iter",
         "Builder",
         "Summary",
-        # Ends of a transfer, and what wires are made of.
+        # Ends of a transfer, and parts of wire formats.
         "Sender",
         "Receiver",
         "Header",
@@ -51,7 +51,7 @@ ATTRIBUTE = re.compile(r"^\s*#!?\[")
 
 @dataclass
 class Found:
-    """What was counted, of one file or of all."""
+    """Counts of one file or of all files."""
 
     functions: int = 0
     files: int = 0
@@ -98,13 +98,13 @@ def read(text: str, name: str, is_test: bool = False) -> Found:
 
 
 def crate_of(name: str) -> str:
-    """Folder of the crate that a file belongs to."""
+    """Returns the folder of the crate that a file belongs to."""
     parts = Path(name).parts
     return "/".join(parts[: parts.index("crates") + 3]) if "crates" in parts else parts[0]
 
 
 def shared_types(types: list[tuple[str, str]]) -> list[str]:
-    """Public types of one name in several crates, but for those of IDIOM."""
+    """Returns the names that public types have in several crates, except the names in IDIOM."""
     crates = defaultdict(set)
     for kind, name in types:
         crates[kind].add(crate_of(name))
@@ -116,7 +116,7 @@ def shared_types(types: list[tuple[str, str]]) -> list[str]:
 
 
 def sources(places: list[str]) -> list[Path]:
-    """Rust files of these places, without what was built."""
+    """Returns the Rust files in these folders or files, without generated files of a build."""
     found = []
     for place in map(Path, places):
         found += [place] if place.is_file() else sorted(place.rglob("*.rs"))
@@ -161,7 +161,7 @@ def main(arguments: list[str]) -> int:
 
 
 def report(every: Found) -> int:
-    """Prints what is beyond the limits; 1 if anything is."""
+    """Prints the violations of the limits. Returns 1 if there are any, otherwise 0."""
     beyond = []
     if len(every.undocumented) > MOST_UNDOCUMENTED * every.functions:
         beyond.append(
