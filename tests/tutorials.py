@@ -1,7 +1,8 @@
 """Runs the blocks marked `<!-- run -->` of docs/tutorials, and checks that each prints the output that follows it on the page.
 
-Blocks of one page share a shell and an empty folder, in which `examples` are those of the repository. Each line of an output's block
-must be found in the order given, and in it the parts between `…`. UNRACK names the command, which has its libraries beside it.
+The blocks of a page share one shell and one empty folder, which has a link to the repository's `examples`. The output must contain the
+lines of the expected block in the given order, and in each line the parts between `…`. UNRACK names the command, whose folder must also
+contain its libraries.
 """
 
 import os

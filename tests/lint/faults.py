@@ -1,6 +1,6 @@
 """Checks the names of tests in docs/faults.md: `make lint` rejects a name that no source contains.
 
-Arguments are the page and the folder of the crates; with `--test`, the rule itself is tried.
+Arguments are the page and the folder of the crates; `--test` tests the rule itself.
 """
 
 import re

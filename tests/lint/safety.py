@@ -1,6 +1,6 @@
 """Finds SAFETY comments that only refer to another place: `make lint` rejects those that consist only of "as above".
 
-Arguments are folders or files; with `--test`, the rule itself is tried.
+Arguments are folders or files; `--test` tests the rule itself.
 """
 
 import re
