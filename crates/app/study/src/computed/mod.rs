@@ -1,4 +1,4 @@
-//! Figures that are computed from the parameters and cores that simulations use too.
+//! Figures that need no simulation: they are computed from the parameters and protocol cores that simulations also use.
 
 mod ddc_table4;
 mod drack_wiring;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// Values by the names that studies' files use.
 pub type Computed = BTreeMap<String, f64>;
 
-/// Returns the computed values of a study; none for most.
+/// Returns the computed values of a study. Most studies have none.
 pub fn figures(study: &str, scale: StudyScale) -> Computed {
     match study {
         "edm/scheduler" => edm_scheduler::values(),

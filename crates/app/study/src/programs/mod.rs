@@ -1,15 +1,15 @@
-//! Real programs: measured here, each by one of Unrack's own commands.
+//! Real programs, which are measured on this machine, each with a command of Unrack.
 //!
-//! | module | its command, and what a study takes of it |
+//! | module | command, and the results that a study uses |
 //! |---|---|
-//! | [`swap`] | `unrack swap`: errors of run times that were predicted for the kernel's swap |
+//! | [`swap`] | `unrack swap`: errors of predicted run times under the kernel's swap |
 //! | [`map`] | `unrack map`: losses over networks and local shares, by class of program |
-//! | [`need`] | the same maps: the least local memory that each program needs on a network |
+//! | [`need`] | `unrack map`: the least local memory that each program needs on a network |
 //! | [`predict`] | `unrack map` and `unrack compare --access lines`: losses predicted from rates of pages and lines |
 //! | [`cost`] | `unrack map` and `unrack swap`: one thread with remote memory against a parallel program |
 //! | [`fabrics`] | `unrack compare`: losses with simulated transports |
-//! | [`transfers`] | `unrack memory bench` and `unrack swap`: a memory node beside the kernel's swap |
-//! | [`packing`] | native runs and `unrack map`: servers that hold the programs, and pools |
+//! | [`transfers`] | `unrack memory bench` and `unrack swap`: a memory node compared with the kernel's swap |
+//! | [`packing`] | native runs and `unrack map`: memory utilisation of servers and of pools that hold the programs |
 
 pub mod cost;
 pub mod fabrics;
@@ -31,26 +31,26 @@ use unrack_report::Picture;
 #[serde(deny_unknown_fields)]
 pub struct StudyProgram {
     pub name: String,
-    /// Words of the command, from the folder of Unrack's sources; none of [`Measurement::Node`].
+    /// The program's command and its arguments, relative to the folder of Unrack's sources. Empty for [`Measurement::Node`].
     #[serde(default)]
     pub command: Vec<String>,
-    /// Words of a command that makes its inputs.
+    /// Command with arguments that creates the program's inputs.
     #[serde(default)]
     pub prepare: Vec<String>,
     #[serde(default)]
     pub measure: Measurement,
-    /// More options of that command.
+    /// Additional options of the command of Unrack.
     #[serde(default)]
     pub options: Vec<String>,
-    /// Program of the study whose other measurement this is.
+    /// Another program of the study, if this entry is a further measurement of that program.
     pub of: Option<String>,
-    /// Program of the study that answers the same in parallel.
+    /// Program of the study that computes the same result in parallel.
     pub parallel: Option<String>,
-    /// Setting of its options, by which values are named.
+    /// Name of the setting that the options select. It becomes part of the names of values.
     #[serde(default)]
     pub setting: String,
-    /// Local memory, as for `--local`; of [`Measurement::Map`], a list. Without a meaning for [`Measurement::Node`] and
-    /// [`Measurement::Native`].
+    /// Local memory, as for `--local`; a list for [`Measurement::Map`]. [`Measurement::Node`] and [`Measurement::Native`]
+    /// ignore it.
     #[serde(default)]
     pub local: String,
     /// Rounds of runs, as for `--repeat`.
@@ -58,15 +58,15 @@ pub struct StudyProgram {
     pub repeat: Option<u32>,
     /// Time limit, as for `--budget`.
     pub budget: Option<String>,
-    /// True if a quick run has it.
+    /// Whether a quick run includes the program.
     #[serde(default)]
     pub quick: bool,
-    /// Program of the paper whose place it takes.
+    /// Program of the paper that this program replaces.
     #[serde(default)]
     pub stands_for: String,
-    /// Class of that program in the paper.
+    /// Class of the replaced program in the paper.
     pub class: Option<ProgramClass>,
-    /// Reason why the result differs.
+    /// Reason why the result differs from the paper.
     #[serde(default)]
     pub note: String,
 }
@@ -86,7 +86,7 @@ pub enum Measurement {
     Compare,
     /// `unrack memory bench`, which runs no program
     Node,
-    /// Native runs, which no command of Unrack's makes
+    /// Native runs of the program, without a command of Unrack
     Native,
 }
 
@@ -94,9 +94,9 @@ pub enum Measurement {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProgramClass {
-    /// A program that 5 us and 40 Gb/s suffice.
+    /// A program for which 5 us per page fetch and 40 Gb/s are enough.
     Dolphin,
-    /// A program that needs 3 us.
+    /// A program that needs 3 us per page fetch.
     Shark,
 }
 
@@ -113,7 +113,7 @@ impl ProgramClass {
     }
 }
 
-/// Result for one program: what its command prints with `--json`.
+/// Result of one program: the JSON that the measuring command prints with `--json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProgramFound {
     pub program: String,
@@ -126,14 +126,15 @@ impl ProgramFound {
     }
 }
 
-/// Returns which programs have no answer, or not all of it; `None` if all have. Their reasons are in the tables.
+/// Returns a sentence with the programs whose answer is withheld, completely or in part; `None` if there are none. The tables
+/// have the reasons.
 pub fn withheld(found: &[ProgramFound]) -> Option<String> {
     let lacking = found.iter().filter(|found| reason(&found.answer).is_some());
     let names: Vec<&str> = lacking.map(|found| found.program.as_str()).collect();
     (!names.is_empty()).then(|| format!("Without {}, of which the table says why.", names.join(", ")))
 }
 
-/// Returns the first reason why an answer, or a part of it, is withheld.
+/// Returns the first reason why an answer or a part of it is withheld; `None` if it is complete.
 fn reason(answer: &Value) -> Option<&str> {
     let of = |part: &'_ Value| part.pointer("/withheld/text").is_some();
     let parts = ["locals", "fabrics"].map(|name| answer.get(name).and_then(Value::as_array));
@@ -141,7 +142,7 @@ fn reason(answer: &Value) -> Option<&str> {
     parts.find(|part| of(part))?.pointer("/withheld/text")?.as_str()
 }
 
-/// Returns the values of a study's programs.
+/// Returns the values of a study's programs, by name.
 pub fn values(programs: &[StudyProgram], found: &[ProgramFound]) -> Computed {
     let mut values = swap::errors(&of(programs, found, Measurement::Swap));
     let mapped = map::mapped(programs, found);
@@ -173,7 +174,7 @@ pub fn tables(programs: &[StudyProgram], found: &[ProgramFound]) -> String {
     text
 }
 
-/// Returns the pictures of a study's programs; `name` begins their names.
+/// Returns the pictures of a study's programs. Their names begin with `name`.
 pub fn pictures(name: &str, programs: &[StudyProgram], found: &[ProgramFound]) -> Vec<Picture> {
     let mapped = map::mapped(programs, found);
     let mut pictures = map::pictures(name, &mapped);
@@ -182,12 +183,12 @@ pub fn pictures(name: &str, programs: &[StudyProgram], found: &[ProgramFound]) -
     pictures
 }
 
-/// Returns the other measurement of a program by a command.
+/// Returns the entry of a study that measures the program `name` with another command.
 fn other<'a>(name: &str, measure: Measurement, programs: &'a [StudyProgram]) -> Option<&'a StudyProgram> {
     programs.iter().find(|program| program.measure == measure && program.of.as_deref() == Some(name))
 }
 
-/// Returns the results of the programs that are measured by one command.
+/// Returns the results of all programs that are measured with one command.
 fn of(programs: &[StudyProgram], found: &[ProgramFound], measure: Measurement) -> Vec<ProgramFound> {
     let is = |one: &&ProgramFound| {
         programs.iter().any(|program| program.name == one.program && program.measure == measure)
@@ -208,7 +209,7 @@ fn middle(sorted: &[f64]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Program of a study for `unrack swap`.
+    /// Returns a program of a study that is measured with `unrack swap`.
     pub(super) fn program(name: &str) -> StudyProgram {
         StudyProgram {
             name: name.into(),

@@ -1,13 +1,13 @@
 //! EDM figures 6 and 7: YCSB on a key-value store whose memory is behind a switch (§4.2.2).
 //!
-//! A read takes 1 KB and a write 100 B: a record of YCSB, and one of its ten fields. A read-modify-write is a read and
-//! a write, so that a third of F's requests write, as in the paper.
+//! A read transfers 1 KB, which is a record of YCSB, and a write transfers 100 B, which is one of the record's ten fields. A
+//! read-modify-write consists of a read and a write, so that a third of the requests of workload F are writes, as in the paper.
 //!
 //! | module | |
 //! |---|---|
-//! | [`edm`] | blocks through the stacks of two nodes and a switch |
-//! | [`rdma`] | frames of RoCEv2 over a store-and-forward switch, with the latencies of table 1 |
-//! | [`cxl`] | the simulator's CXL, unloaded |
+//! | [`edm`] | EDM: blocks through the stacks of two nodes and a switch |
+//! | [`rdma`] | RoCEv2: frames over a store-and-forward switch, with the latencies of table 1 |
+//! | [`cxl`] | the simulator's CXL, without load |
 
 mod cxl;
 mod edm;
@@ -21,15 +21,15 @@ use unrack_workload::ycsb::{CoreWorkload, Operations, RecordOperation};
 
 /// Rate of a link (§4.1).
 const RATE: Rate = Rate::from_gbps(25);
-/// Bytes of a read's answer, and below, of a write (§4.2.2).
+/// Bytes of the answer to a read, and (in the next constant) bytes of a write (§4.2.2).
 const READ: u16 = 1_024;
 const WRITE: u16 = 100;
 /// Records of the store, 1 KB each.
 const RECORDS: u64 = 100_000;
-/// Most requests of a compute node under way: more than either stack needs to fill a link.
+/// Maximum number of requests that the compute node has in flight; more than either stack needs to fill a link.
 const WINDOW: usize = 64;
-/// Latency of local DRAM: 40 ns to the controller, 45 ns there (Pond, ASPLOS 2023). Memory at the far end takes as
-/// long.
+/// Latency of local DRAM: 40 ns to the controller, and 45 ns from there (Pond, ASPLOS 2023). The memory of the remote node has the
+/// same latency.
 const DRAM: Time = Time::from_ns(85);
 const SEED: u64 = 1;
 /// Weights of local and remote objects in figure 7.
@@ -49,15 +49,15 @@ struct Alone {
     write: Time,
 }
 
-/// Latencies of one stack: until the first word arrives, as in table 1, and until all requested data has.
+/// Latencies of one stack: until the first word arrives, as in table 1, and until all requested data has arrived.
 #[derive(Debug, Clone, Copy)]
 struct Latency {
     first: Alone,
     whole: Alone,
 }
 
-/// Returns figure 6: million requests per second over both directions of the links, and what the compute node's own
-/// line alone would allow.
+/// Returns the values of figure 6: million requests per second over both directions of the links, and the rate that the
+/// compute node's outgoing line alone would allow.
 pub(super) fn throughput(scale: StudyScale) -> Computed {
     let count = match scale {
         StudyScale::Full => 20_000,
@@ -92,7 +92,8 @@ pub(super) fn throughput(scale: StudyScale) -> Computed {
     values
 }
 
-/// Returns figure 7: mean latency in nanoseconds by where objects are, one request at a time.
+/// Returns the values of figure 7: mean latency in nanoseconds for each split of objects between local and remote memory, with one
+/// request at a time.
 pub(super) fn latency(scale: StudyScale) -> Computed {
     let count = match scale {
         StudyScale::Full => 200_000,
@@ -161,7 +162,7 @@ mod tests {
         }
     }
 
-    /// No stack carries more than its links can: requests on the way there, and on the way back 1 KB for each read.
+    /// No stack carries more than its links allow: the requests in one direction, and 1 KB for each read in the other.
     #[test]
     fn no_rate_is_above_that_of_the_links() {
         for workload in [CoreWorkload::A, CoreWorkload::B, CoreWorkload::F] {
@@ -180,7 +181,7 @@ mod tests {
         }
     }
 
-    /// Table 1: its totals are our latencies until the first word of 64 B, except for rounding.
+    /// The totals in table 1 equal our latencies until the first word of 64 B, except for rounding.
     #[test]
     fn first_words_are_as_late_as_table_1_says() {
         let edm = edm::latency().first;
