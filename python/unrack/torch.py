@@ -61,7 +61,7 @@ class _Work(dist.Work):  # type: ignore[misc]
         """Runs the collective. Must be called only once."""
         try:
             result = self._run()
-        except BaseException as error:  # noqa: BLE001 (who waits is told)
+        except BaseException as error:  # noqa: BLE001 (`wait` raises it)
             self._error = error
             self._over.set()
             self._future.set_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))

@@ -74,7 +74,7 @@ impl Peer for Unrack {
             // SAFETY: the server of this benchmark follows the protocol.
             fill(unsafe { request.body().into_slice_for_trusted_peer() }, 1);
             let answer = request.call(ECHO).expect("an answer");
-            // SAFETY: as above.
+            // SAFETY: the server of this benchmark follows the protocol.
             std::hint::black_box(sum(unsafe { answer.body().as_slice_of_trusted_peer() }));
         });
         Ok(())
@@ -95,7 +95,7 @@ impl Peer for Unrack {
                 pending.push_back(request.start(ECHO).expect("room in the window"));
             }
             let answer = pending.pop_front().expect("just filled").wait().expect("an answer");
-            // SAFETY: as above.
+            // SAFETY: the server of this benchmark follows the protocol.
             std::hint::black_box(sum(unsafe { answer.body().as_slice_of_trusted_peer() }));
         });
         Ok(())

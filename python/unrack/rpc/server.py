@@ -125,7 +125,7 @@ def _handle(name: str, handler: Callable[[Incoming], int], pointer: int) -> int:
         number = handler(call)
     except Refusal as refusal:
         number = refusal.number
-    except (Exception, SystemExit):  # noqa: BLE001 (C would take for an answer what is not caught)
+    except (Exception, SystemExit):  # noqa: BLE001 (an uncaught exception would reach C as a successful return)
         _log.exception("the handler of %s failed", name)
     finally:
         _here.handling = False
@@ -182,7 +182,7 @@ class _Streams:
             close = getattr(left, "close", None)
             if close is not None:
                 close()
-        except Exception:  # noqa: BLE001 (nobody is there to be told)
+        except Exception:  # noqa: BLE001 (no caller is left to raise it to)
             _log.exception("the handler of %s failed when its answer was over", self._name)
 
 
