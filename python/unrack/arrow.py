@@ -71,7 +71,7 @@ class Tables(MutableMapping[str, pa.Table], Closing):
             self._tables[name] = buffer
 
     def __getitem__(self, name: str) -> pa.Table:
-        """Returns the table as readers get it, with its buffers in the pool. Raises `KeyError` if there is none."""
+        """Returns a table as readers get it, with its buffers in the pool. Raises `KeyError` if no table has this name."""
         with self._locked():
             return _table(self._tables[name].body.toreadonly())
 
@@ -88,7 +88,7 @@ class Tables(MutableMapping[str, pa.Table], Closing):
         return len(self._tables)
 
     def close(self) -> None:
-        """Stops serving. A table that a reader still holds stays valid until the reader drops it."""
+        """Stops serving the tables. A table that a reader still holds stays valid until the reader drops it."""
         if self._endpoint.is_inherited:
             # This process is a forked child: its parent continues to serve the tables.
             return

@@ -23,10 +23,9 @@ _STEPS = 1000
 
 
 class Sweep:
-    """Results of a sweep.
+    """Results of a sweep. `table` has one row for each point.
 
     Attributes:
-        table: Table with one row for each point.
         folder: Run folder of the sweep.
         summary: The JSON object that `unrack sweep --json` prints.
     """

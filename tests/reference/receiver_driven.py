@@ -33,7 +33,7 @@ class Pair:
         self.arrived = set()
         self.outstanding = set(unasked)
         self.unasked_awaited = set(unasked)
-        self.latest = -1  # highest segment that arrived, of those granted since outstanding segments last counted as lost
+        self.latest = -1  # highest arrived segment of those granted since the last `forget`
         self.gives_up_at = None
         self.granted_at = 0
         self.grants_in_vain = Silence(timeout, steady, salts[1])
@@ -375,7 +375,7 @@ class Ird(Paced):
         self.timeout = self.patience = max(least, network.patience())
         self.most_outstanding = max(network.round_trip(), room * byte)
         self.credits = {}  # by transfer: credits issued and not used
-        self.waits = [False] * len(network.nodes)  # by receiver: whether its latest turn found no segment to grant
+        self.waits = [False] * len(network.nodes)  # by receiver: its latest turn found none to grant
 
     def open(self, transfer):
         super().open(transfer)
