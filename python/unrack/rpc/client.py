@@ -29,7 +29,8 @@ class Client(Closing):
             method: Name of the method to call.
             size: Length of the request in bytes.
             room: Maximum length of the answer in bytes; None means `size`.
-            deadline: Seconds from now after which the call fails with `Deadline`; it replaces the client's deadline.
+            deadline: Seconds, counted from the return of this method, after which the call fails with `Deadline`. Replaces the
+                client's deadline.
 
         Raises `Exhausted` if too many calls are in flight and none ends within the client's deadline.
         """
