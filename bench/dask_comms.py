@@ -1,7 +1,8 @@
-"""Dask over a pool beside `tcp://`: `python bench/dask_comms.py [--most BYTES] [--pairs N]`. Needs UNRACK, or `unrack` in the path.
+"""Benchmark of Dask over a pool against `tcp://`: `python bench/dask_comms.py [--most BYTES] [--pairs N]`.
 
-Two clusters of two workers are up at once, and do the same work in turns: each pair of runs gives a ratio, of which the median and the
-quartiles are printed. Arrays are new for each run, so nothing is there yet where it is needed.
+Two clusters of two workers run at the same time, and perform the same work in turn. Each pair of runs gives one ratio; the median and
+the quartiles of the ratios are printed. Each run creates new arrays, so that no worker has the data already. The variable UNRACK names
+the command; without it, `unrack` must be on the path.
 """
 
 import argparse
@@ -26,7 +27,7 @@ TASKS = 200
 
 
 def main() -> None:
-    """Prints a table."""
+    """Runs the benchmarks and prints a table."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--most", type=int, default=1 << 30, help="bytes of the largest array")
     arguments.add_argument("--pairs", type=int, default=9)
@@ -39,7 +40,7 @@ def main() -> None:
             "distributed.comm.unrack.pool": path,
             "distributed.worker.preload": PRELOAD,
             "distributed.nanny.preload": PRELOAD,
-            # Each worker may hold what it makes and what it gets.
+            # No memory limits, so that a worker can hold the arrays that it creates and those that it receives.
             "distributed.worker.memory.target": False,
             "distributed.worker.memory.spill": False,
             "distributed.worker.memory.pause": False,
@@ -65,7 +66,7 @@ def main() -> None:
 def row(
     name: str, work: Callable[[Client], float], clients: tuple[Client, Client], pairs: int, each: int = 1
 ) -> None:
-    """Runs a pair of works in turns, the first alternating, and prints their ratio."""
+    """Runs the same work on both clusters in turn, alternating which is first, and prints the ratio of their times."""
 
     def run(client: Client) -> float:
         with client.as_current():
@@ -84,7 +85,7 @@ def row(
 
 
 def tasks(client: Client) -> float:
-    """Small tasks, each submitted when the one before has its result."""
+    """Runs small tasks one after another, each submitted after the result of the previous one. Returns the seconds taken."""
     start = time.perf_counter()
     for number in range(TASKS):
         client.submit(lambda number: number, number, pure=False).result()
@@ -92,7 +93,7 @@ def tasks(client: Client) -> float:
 
 
 def move(client: Client, size: int) -> float:
-    """One array from a worker to the other."""
+    """Moves one array from a worker to the other. Returns the seconds taken."""
     first, second = client.scheduler_info(n_workers=-1)["workers"]
     array = client.submit(np.ones, size // 8, workers=[first], pure=False)
     wait(array)
@@ -102,7 +103,7 @@ def move(client: Client, size: int) -> float:
 
 
 def transpose(client: Client, size: int) -> float:
-    """A matrix of 16 blocks, and its transpose added."""
+    """Adds a matrix of 16 blocks to its transpose. Returns the seconds taken."""
     side = int((size / 8) ** 0.5) // 4 * 4
     matrix = client.persist(da.random.random((side, side), chunks=side // 4))
     wait(matrix)
@@ -112,7 +113,7 @@ def transpose(client: Client, size: int) -> float:
 
 
 def shuffle(client: Client, size: int) -> float:
-    """A matrix in 8 blocks of rows, cut into 8 blocks of columns."""
+    """Rechunks a matrix from 8 blocks of rows to 8 blocks of columns. Returns the seconds taken."""
     side = int((size / 8) ** 0.5) // 8 * 8
     matrix = client.persist(da.random.random((side, side), chunks=(side // 8, side)))
     wait(matrix)
@@ -123,7 +124,7 @@ def shuffle(client: Client, size: int) -> float:
 
 @contextlib.contextmanager
 def cluster(protocol: str) -> Iterator[Client]:
-    """A client of a cluster of two workers."""
+    """Starts a cluster of two workers, and yields a client of it."""
     with (
         LocalCluster(
             n_workers=2,
@@ -140,7 +141,7 @@ def cluster(protocol: str) -> Iterator[Client]:
 
 @contextlib.contextmanager
 def pool(capacity: int) -> Iterator[str]:
-    """A pool of its own."""
+    """Serves a temporary pool, and yields the path of its socket."""
     with tempfile.TemporaryDirectory(prefix="unrack-bench-") as folder:
         path = str(Path(folder) / "pool")
         command = [os.environ.get("UNRACK", "unrack"), "pool", "serve", "--socket", path]
@@ -159,7 +160,7 @@ def pool(capacity: int) -> Iterator[str]:
 
 
 def processor() -> str:
-    """The machine, as `lscpu` names it."""
+    """Returns the processor's name and the number of processors, as `lscpu` reports them."""
     listed = subprocess.run(["lscpu"], capture_output=True, text=True, check=True).stdout
     lines = dict(line.split(":", 1) for line in listed.splitlines() if ":" in line)
     return f"{lines['Model name'].strip()}, {lines['CPU(s)'].strip()} processors"

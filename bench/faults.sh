@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Cost per page fault with eviction: `unrack run` blocking and fast beside kernel swap on zram, in one run;
-# then what capturing every transfer adds, and what a memory node on this machine takes.
+# Measures the cost per page fault with eviction, for `unrack run` (blocking and fast) and for kernel swap on zram; then
+# the added cost of capturing every transfer, and the cost with a memory node on this machine.
 #
 #   faults.sh [MEMORY] [LOCAL%]       (default 256MiB 25%)
 #
-# All run the same program, `unrack-stress touch`: each pass touches one word of every page, in the same
-# random order, so that at a small local share every page is a fetch. Two more lines show the overhead when
-# everything fits. The minimum of the passes is the figure to compare on a noisy machine.
-# Needs make build. Binaries: $UNRACK and $UNRACK_STRESS, or those in target/release.
+# All measurements run the same program, `unrack-stress touch`: each pass touches one word of every page, in the same
+# random order, so that with a small local share every touch is a fetch. Two more lines show the overhead when all
+# memory is local. On a noisy machine, compare the minimum of the passes.
+# Needs `make build`. Binaries: $UNRACK and $UNRACK_STRESS, or those in target/release.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 memory=${1:-256MiB}
@@ -27,7 +27,7 @@ trap 'kill "${nodes[@]}" 2> /dev/null || true; rm -rf "$dir"' EXIT
 
 field() { sed -n "s/.*\"$1\":\([0-9.]*\).*/\1/p" <<< "$2"; }
 
-# line NAME COMMAND...: the cost of a page; or why there is none.
+# line NAME COMMAND...: prints the cost per page, or the reason why it was not measured.
 line() {
     local name=$1 json status=0
     shift
@@ -40,7 +40,7 @@ line() {
     fi
 }
 
-# touch_it [--threads=N] COMMAND...: the touches under a command.
+# touch_it [--threads=N] COMMAND...: runs `unrack-stress touch` under a command.
 touch_it() {
     local threads=--threads=1
     if [[ $1 == --threads=* ]]; then threads=$1; shift; fi
@@ -56,18 +56,19 @@ line "unrack, blocking" paged --local "$percent"
 if "$unrack" run --help 2> /dev/null | grep -q -e --fast; then
     line "unrack, fast" paged --fast --local "$percent"
 fi
-# Two threads that fault at the same time: what each waits for a page.
+# Two threads that fault at the same time: the time that each waits per page.
 line "zram swap, two threads" "$root/bench/zram.sh" "$memory" "$percent" --threads 2
 line "unrack, blocking, two threads" touch_it --threads=2 "$unrack" run "${free[@]}" --local "$percent" --
 line "unrack, fast, two threads" touch_it --threads=2 "$unrack" run "${free[@]}" --fast --local "$percent" --
-# Pages in order, which both can fetch ahead of the thread.
+# Pages in sequential order, which Unrack and the kernel can both fetch ahead of the thread.
 in_order() { "$@" "$UNRACK_STRESS" touch --memory "$memory" --order sequential --json; }
 line "in order: zram swap, 8 at once" env PAGE_CLUSTER=3 "$root/bench/zram.sh" "$memory" "$percent" --order sequential
 line "in order: unrack, blocking" in_order "$unrack" run "${free[@]}" --local "$percent" --
 line "in order: --read-ahead 32" in_order "$unrack" run "${free[@]}" --read-ahead 32 --local "$percent" --
 line "unrack, blocking, captured" paged --local "$percent" --capture "$dir/trace.parquet"
 
-# node NAME OPTION WHERE [KEYS]: the same from a memory node that listens there, encrypted by the keys in a folder.
+# node NAME OPTION ADDRESS [KEYS]: measures the cost with a memory node that listens at an address; with KEYS, a folder of keys, the
+# connection is encrypted.
 node() {
     local keys=(${4:+--keys "$4"})
     local at='' said=$dir/node${#nodes[@]}

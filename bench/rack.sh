@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What a pool of NICs gives busy hosts of a rack: real programs on emulated racks (unrack rack), the kernel's MPTCP over
-# all NICs beside plain TCP over one, and the simulator's word on the same scenario.
+# Measures how much a pool of NICs speeds up busy hosts of a rack. Real programs run on emulated racks (unrack rack), with the
+# kernel's MPTCP over all NICs and with plain TCP over one; the simulator's result for the same scenario is printed next to it.
 #
 #   rack.sh [NICS] [RATE] [SECONDS]       (default 4 100Mbps 8)
 #
-# Streams of as many bytes as all NICs carry in that time, by iperf3, and GETs of 100 kB, by redis-benchmark. Needs root,
-# make build, iperf3, Python, redis. Binary: $UNRACK, or that in target/release.
+# iperf3 sends as many bytes as all NICs can carry in SECONDS, and redis-benchmark sends GETs of 100 kB. Needs root,
+# `make build`, iperf3, Python and redis. Binary: $UNRACK, or the one in target/release.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 nics=${1:-4}
@@ -28,8 +28,8 @@ up() {
 
 down() { "$unrack" rack down --state "$state" 2> /dev/null; }
 
-# real TOPOLOGY HOSTS STREAMS DIES [--tcp]: Mb/s of so many streams of each of so many hosts of a rack, to one host each of
-# the other; if DIES is 1, the first host loses a NIC in the middle.
+# real TOPOLOGY HOSTS STREAMS DIES [--tcp]: prints the measured Mb/s. HOSTS hosts of one rack send STREAMS streams each, every host
+# to a different host of the other rack. If DIES is 1, the first host loses a NIC halfway through.
 real() {
     local topology=$1 hosts=$2 streams=$3 dies=$4 flags=("${@:5}") receivers=() senders=()
     up "$topology"
@@ -49,20 +49,20 @@ real() {
     fi
     wait "${senders[@]}" "${receivers[@]}"
     down
-    # All begin at once: what the slowest needs is what it takes.
+    # All streams begin at the same time, so the duration is that of the slowest.
     python3 -c 'import json, sys
 ends = [json.load(open(name))["end"]["sum_received"] for name in sys.argv[1:]]
 print("%.1f" % (sum(end["bytes"] for end in ends) * 8e-6 / max(end["seconds"] for end in ends)))' "$dir"/came.*
     rm "$dir"/came.*
 }
 
-# simulate TOPOLOGY FABRIC SETS...
+# simulate TOPOLOGY FABRIC SETS...: prints the summary of a simulation as JSON.
 simulate() {
     "$unrack" sim "$root/examples/drack-2x2.toml" --json --set network.link.rate="$rate" \
         --set "network.topology={kind=\"$1\", racks=2, hosts_per_rack=$nics}" --set "fabric={$2}" "${@:3}" 2> /dev/null
 }
 
-# simulated TOPOLOGY HOSTS STREAMS DIES FABRIC: Mb/s, as `real`.
+# simulated TOPOLOGY HOSTS STREAMS DIES FABRIC: prints the simulated Mb/s of the scenario that `real` measures.
 simulated() {
     local hosts=$2 streams=$3 dies=$4 json sets=()
     {
@@ -77,13 +77,13 @@ simulated() {
         int(sys.argv[2]) * 8e3 / d["sim_time_ns"]))' "$json" "$bytes"
 }
 
-# beside NAME KERNEL SIMULATED
+# beside NAME KERNEL SIMULATED: prints a measured and a simulated value with their ratio.
 beside() {
     awk -v name="$1" -v kernel="$2" -v sim="$3" \
         'BEGIN { printf "%-40s %10.1f %10.1f %10.3f\n", name, kernel, sim, kernel / sim }'
 }
 
-# line NAME TOPOLOGY HOSTS STREAMS DIES FABRIC [--tcp]
+# line NAME TOPOLOGY HOSTS STREAMS DIES FABRIC [--tcp]: measures and simulates streams, and prints the line.
 line() {
     local kernel sim
     kernel=$(real "${@:2:4}" "${@:7}")
@@ -91,15 +91,15 @@ line() {
     beside "$1" "$kernel" "$sim"
 }
 
-# redis NAME TOPOLOGY FABRIC [--tcp]: GETs of 100 kB a second, by 8 connections.
+# redis NAME TOPOLOGY FABRIC [--tcp]: prints the measured and simulated GETs of 100 kB per second over 8 connections.
 redis() {
     local gets json sim
     up "$2"
-    # It is killed with its rack: that is no news.
+    # The server is killed together with its rack, so the shell need not report its end.
     (on "$server" "${@:4}" -- redis-server --bind 0.0.0.0 --protected-mode no --save "" --dir "$dir") &> /dev/null &
     disown
     sleep 1
-    # Fills the key that it then reads.
+    # First writes the key that the second command reads.
     gets=$(on 0 "${@:4}" -- sh -c "redis-benchmark -h host$server -t set -d 100000 -n 20 -c 8 -q > /dev/null;
         redis-benchmark -h host$server -t get -d 100000 -n 1000 -c 8 --csv" | sed -n 's/^"GET","\([0-9.]*\)".*/\1/p')
     down

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# What sockets by reference give programs, beside the kernel's: TCP over loopback and Unix sockets, in turn, each several
-# times.
+# Measures programs with sockets by reference and with the kernel's sockets (TCP over loopback and Unix sockets). The kinds of
+# sockets take turns in several rounds.
 #
 #   sockets.sh [--rounds N] [--json FILE] [JOB...]      (default 5 rounds of all jobs)
-#   sockets.sh [--rounds N] --costs FILE                what a message and a copy cost, for `unrack study run drack/fig13 --costs FILE`
+#   sockets.sh [--rounds N] --costs FILE                measures the cost of a message and of a copy, for `unrack study run drack/fig13 --costs FILE`
 #
-# Jobs whose program is missing are left out, and said. Needs make build, a C compiler and Python; for all jobs redis,
-# iperf3, nginx, wrk, memcached, PostgreSQL (as a user other than root), Go and grpcio. Binary: $UNRACK, or that in
+# A job whose program is missing is skipped with a message. Needs `make build`, a C compiler and Python; all jobs together need
+# redis, iperf3, nginx, wrk, memcached, PostgreSQL (as a user other than root), Go and grpcio. Binary: $UNRACK, or the one in
 # target/release.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)

@@ -1,6 +1,6 @@
-"""A sweep of 60 points on one process, on four workers of Dask, and on four of which one is killed: time, and whether the table is the same.
+"""Times a sweep of 60 points in one process, on four Dask workers, and on four Dask workers of which one is killed.
 
-PYTHONPATH=python bench/sweep.py [MESSAGES]
+Also checks that the three tables are equal. Usage: PYTHONPATH=python bench/sweep.py [MESSAGES]
 """
 
 import os
@@ -24,12 +24,12 @@ SCENARIO = unrack.Scenario(
 
 
 def table(folder: pathlib.Path) -> bytes:
-    """Returns what the folder's table holds."""
+    """Returns the contents of the summary and the table in a sweep's folder."""
     return (folder / "sweep.json").read_bytes() + (folder / "sweep.parquet").read_bytes()
 
 
 def kill_one(client: distributed.Client, points: pathlib.Path) -> None:
-    """Kills a worker that is at work, when a third of the points are done."""
+    """Waits until a third of the points are done, then kills a busy worker."""
     while len(list(points.glob("*.json"))) < 20:
         time.sleep(0.01)
     busy = [worker for worker, tasks in client.processing().items() if tasks]
@@ -37,7 +37,7 @@ def kill_one(client: distributed.Client, points: pathlib.Path) -> None:
 
 
 def main() -> int:
-    """Runs the sweep in three ways. Returns 1 if their tables differ."""
+    """Runs the sweep in the three ways and prints their times. Returns 1 if the tables differ, otherwise 0."""
     with tempfile.TemporaryDirectory() as above:
         folders = [pathlib.Path(above, name) for name in ("one", "four", "killed")]
         times = []

@@ -1,8 +1,9 @@
-"""Tensors between two ranks over a pool, beside gloo and TensorPipe: `make torch-bench`. Needs UNRACK, or `unrack` in the path.
+"""Benchmark of tensors between two ranks over a pool, against gloo and TensorPipe: `make torch-bench`.
 
-Both ranks have all groups at once and use them in turns: each turn gives a ratio to gloo, of which the median and the quartiles are
-printed. First what Table 2 of HydraRPC measures: the time of a tensor from one process to another, half of a round trip, with the
-percentiles that are there (the paper does not say of which size). Then collectives.
+Both ranks create all process groups first and use them in turn. Each turn gives one ratio to gloo; the median and the quartiles of the
+ratios are printed. The first part measures the quantity of HydraRPC's Table 2: the time to pass a tensor from one process to another,
+which is half of a round trip, with the percentiles of that table (the paper does not state the tensor's size). The second part measures
+collectives. The variable UNRACK names the command; without it, `unrack` must be on the path.
 """
 
 import contextlib
@@ -29,12 +30,12 @@ Times = dict[str, list[list[float]]]
 
 
 def returned(tensor: torch.Tensor) -> torch.Tensor:
-    """What a call of TensorPipe gives back: the same."""
+    """Returns its argument; called remotely over TensorPipe."""
     return tensor
 
 
 def rank_of_bench(rank: int, folder: str) -> None:
-    """One of the two ranks; the first prints."""
+    """Runs all measurements as one of the two ranks. Rank 0 prints the results."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", rank=rank, world_size=RANKS, init_method=f"file://{folder}/store")
     groups = {"gloo": dist.new_group(), "unrack": dist.new_group(backend="unrack")}
@@ -56,7 +57,10 @@ def rank_of_bench(rank: int, folder: str) -> None:
 def turns(
     groups: dict[str, dist.ProcessGroup], work: Callable[[dist.ProcessGroup], float], count: int
 ) -> Times:
-    """Microseconds of each run, by group and turn: the first turn is not counted."""
+    """Runs the work `count` times per turn on each group. Returns the microseconds of each run, by group and turn.
+
+    The first turn warms up and is not counted.
+    """
     times: Times = {name: [] for name in groups}
     for turn in range(TURNS + 1):
         for name in sorted(groups, reverse=bool(turn % 2)):
@@ -68,7 +72,7 @@ def turns(
 
 
 def tensors(rank: int, size: int) -> Callable[[dist.ProcessGroup], float]:
-    """A tensor there and back."""
+    """Returns a function that sends a tensor to the other rank and back, and returns half of the time in microseconds."""
     tensor = torch.ones(size, dtype=torch.uint8)
 
     def there_and_back(group: dist.ProcessGroup) -> float:
@@ -85,27 +89,30 @@ def tensors(rank: int, size: int) -> Callable[[dist.ProcessGroup], float]:
 
 
 def all_reduce(size: int) -> Callable[[dist.ProcessGroup], float]:
-    """A sum of floats."""
+    """Returns a function that sums `size` bytes of floats over all ranks, and returns the microseconds taken."""
     tensor = torch.zeros(size // 4)
     return lambda group: timed(lambda: dist.all_reduce(tensor, group=group))
 
 
 def all_gather(size: int) -> Callable[[dist.ProcessGroup], float]:
-    """Tensors of all ranks for all."""
+    """Returns a function that collects the tensors of all ranks on every rank, and returns the microseconds taken."""
     tensor = torch.zeros(size // 4)
     outputs = [torch.empty_like(tensor) for _ in range(RANKS)]
     return lambda group: timed(lambda: dist.all_gather(outputs, tensor, group=group))
 
 
 def timed(run: Callable[[], object]) -> float:
-    """Microseconds of a run."""
+    """Calls the function, and returns the microseconds that it takes."""
     start = time.perf_counter()
     run()
     return (time.perf_counter() - start) * 1e6
 
 
 def piped(rank: int, transport: str, folder: str) -> list[list[list[float]]]:
-    """Microseconds of a tensor by a call of TensorPipe, by size: half of a call that returns it."""
+    """Measures TensorPipe: half of the time of a call that returns its tensor, in microseconds, by size and turn.
+
+    Only rank 0 measures; the other rank returns an empty list.
+    """
     options = rpc.TensorPipeRpcBackendOptions(
         init_method=f"file://{folder}/{transport}", _transports=[transport], _channels=["basic"]
     )
@@ -122,12 +129,12 @@ def piped(rank: int, transport: str, folder: str) -> list[list[list[float]]]:
 
 
 def repeats(size: int) -> int:
-    """Runs of a turn."""
+    """Returns the number of runs in a turn, which decreases with the size."""
     return max(2, min(100, (32 << 20) // size))
 
 
 def printed(rows: list[tuple[str, Times]]) -> None:
-    """Prints a line for each thing and group."""
+    """Prints one line for each measurement and group."""
     print(processor())
     print("| us | | average | P90 | P95 | ratio to gloo: median (quartiles) |\n|---|---|---|---|---|---|")
     for what, times in rows:
@@ -148,7 +155,7 @@ def printed(rows: list[tuple[str, Times]]) -> None:
 
 
 def text(size: int) -> str:
-    """A size, as people write it."""
+    """Returns a size as text with a unit, such as `4 KiB`."""
     for unit, name in ((20, "MiB"), (10, "KiB")):
         if size >= 1 << unit:
             return f"{size >> unit} {name}"
@@ -156,7 +163,7 @@ def text(size: int) -> str:
 
 
 def processor() -> str:
-    """The machine, as `lscpu` names it, and PyTorch's version."""
+    """Returns the processor's name and number, as `lscpu` reports them, and PyTorch's version."""
     listed = subprocess.run(["lscpu"], capture_output=True, text=True, check=True).stdout
     lines = dict(line.split(":", 1) for line in listed.splitlines() if ":" in line)
     return f"{lines['Model name'].strip()}, {lines['CPU(s)'].strip()} processors; PyTorch {torch.__version__}"
@@ -164,7 +171,7 @@ def processor() -> str:
 
 @contextlib.contextmanager
 def pool(folder: str) -> Iterator[str]:
-    """A pool of its own."""
+    """Serves a temporary pool, and yields the path of its socket."""
     path = str(Path(folder) / "pool")
     command = [os.environ.get("UNRACK", "unrack"), "pool", "serve", "--socket", path, "--capacity", "4GiB"]
     manager = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -180,7 +187,7 @@ def pool(folder: str) -> Iterator[str]:
 
 
 def main() -> int:
-    """Starts the ranks."""
+    """Starts a process for each rank and returns the larger exit status. With arguments, runs as one of these processes."""
     if len(sys.argv) > 1:
         rank_of_bench(int(sys.argv[1]), sys.argv[2])
         return 0

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The peer: what a page fault costs when the kernel swaps to zram under a memory cgroup.
+# Measures the peer: the cost of a page fault when the kernel swaps to zram under a memory cgroup.
 #
 #   zram.sh [MEMORY] [LOCAL%] [touch options...]       (default 256MiB 25%)
 #
-# Runs `unrack-stress touch` with a cgroup limit of LOCAL% of MEMORY and a zram device of its own as the only
-# swap it can reach, without read-ahead ($PAGE_CLUSTER, the logarithm of the pages read at once, default 0). Prints one line of JSON, or exits 3 with the reason where
-# the machine lacks something. Everything is put back on any exit. The words written are highly compressible,
-# which favours zram.
+# Runs `unrack-stress touch` with a cgroup limit of LOCAL% of MEMORY, and with a new zram device as the only swap that it
+# can use. Read-ahead is off by default ($PAGE_CLUSTER is the binary logarithm of the pages that are read at once, default 0).
+# Prints one line of JSON, or exits with status 3 and the reason if the machine does not meet a requirement. All changes to the
+# system are undone on any exit. The written words are highly compressible, which favours zram.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 memory=${1:-256MiB}
@@ -31,7 +31,7 @@ limit=$((mib * 1024 * 1024 * ${percent%\%} / 100))
 [[ -e /sys/class/zram-control/hot_add ]] || modprobe zram 2> /dev/null || true
 [[ -e /sys/class/zram-control/hot_add ]] || lacks "the kernel has no zram (module or built-in)"
 
-# Version 1 of the memory controller, or version 2, whichever is mounted.
+# Uses version 1 or version 2 of the memory controller, whichever is mounted.
 if [[ -e /sys/fs/cgroup/memory/memory.limit_in_bytes ]]; then
     version=1 group=/sys/fs/cgroup/memory/unrack-bench-$$
 elif grep -qw memory /sys/fs/cgroup/cgroup.controllers 2> /dev/null; then
@@ -44,7 +44,7 @@ device='' cluster=$(cat /proc/sys/vm/page-cluster)
 clean() {
     trap - EXIT INT TERM
     echo "$cluster" > /proc/sys/vm/page-cluster || true
-    # The group's processes have ended: only this script started any.
+    # The group has no processes left, because only this script starts processes in it.
     if [[ -d $group ]]; then rmdir "$group" || true; fi
     if [[ -n $device ]]; then
         swapoff "/dev/zram$device" 2> /dev/null || true
@@ -74,7 +74,7 @@ else
     echo "$limit" > "$group/memory.max"
 fi
 
-# The subshell moves itself into the group and becomes the program; nothing else is ever in it.
+# The subshell moves itself into the group and then executes the program, which is the only process in the group.
 (
     echo "$BASHPID" > "$group/cgroup.procs"
     exec "$stress" touch --memory "$memory" --json "$@"

@@ -2,8 +2,8 @@
 
     unrack compare --local 25% --fabric ideal,edm,cxl,dctcp -- .venv/bin/python examples/numpy-job.py
 
-The graph is the same every time, and so is what is printed. The first argument is the logarithm of the number
-of nodes (default 17), the second the edges per node (default 12).
+The graph and the output are the same in every run. The first argument is the binary logarithm of the number of
+nodes (default 17), the second the number of edges per node (default 12).
 """
 
 import sys
@@ -14,7 +14,7 @@ DAMPING = 0.85
 
 
 def rmat(levels, edges, seed=1):
-    """Sources and targets of edges, drawn quadrant by quadrant as in the Graph 500."""
+    """Returns the sources and targets of random edges, drawn quadrant by quadrant as in the Graph 500 benchmark."""
     rng = np.random.default_rng(seed)
     src = np.zeros(edges, dtype=np.int32)
     dst = np.zeros(edges, dtype=np.int32)
@@ -27,7 +27,7 @@ def rmat(levels, edges, seed=1):
 
 
 def compressed(src, dst, nodes):
-    """Edges grouped by target: where each group starts, and the sources in it."""
+    """Groups the edges by target. Returns the start of each group, and the sources in the order of the groups."""
     order = np.argsort(dst, kind="stable")
     starts = np.concatenate(([0], np.cumsum(np.bincount(dst, minlength=nodes))))
     return starts, src[order]

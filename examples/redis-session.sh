@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A session with redis: a server on a Unix socket in a folder of its own, filled with strings, a hash and a
-# sorted set, queried at random by redis-benchmark, a part of it written anew, then shut down. Some 90 MB of
-# data, the same every time: the digest of it all is what is printed.
+# A session with redis: starts a server on a Unix socket in a temporary folder, fills it with strings, a hash and a
+# sorted set, queries it at random with redis-benchmark, rewrites a part of the data, and shuts the server down. The
+# data takes about 90 MB and is the same in every run; the script prints its digest.
 #
 #   unrack compare --local 25% --fabric ideal,edm,cxl,dctcp -- examples/redis-session.sh
 #
-# REDIS_KEYS sets the size (default 60000 strings of 1000 bytes), REDIS_REQUESTS the queries (default 60000).
+# REDIS_KEYS is the number of strings of 1000 bytes (default 60000), REDIS_REQUESTS the number of queries (default 60000).
 set -euo pipefail
 
 keys=${REDIS_KEYS:-60000}
@@ -23,7 +23,7 @@ trap stop EXIT
 trap 'exit 1' INT TERM
 
 cli() { redis-cli -s "$dir/socket" "$@"; }
-# Commands, one a line, that an awk program prints.
+# Sends the commands that an awk program prints, one per line.
 fill() { awk -v keys="$keys" "BEGIN { $1 }" | cli --pipe > /dev/null; }
 query() { redis-benchmark -s "$dir/socket" -q -n "$requests" -c 8 -P 4 -r "$keys" -t get > /dev/null; }
 

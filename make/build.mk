@@ -1,19 +1,19 @@
-# What users get: the command and its libraries, the main job, an installation, the documentation, the wheel.
+# Targets for users: the command and its libraries, the main job, the installation, the documentation, and the wheel.
 .PHONY: build command run install dist docs wheel clean
 
 build: rust
 	$(call say,building everything for release)
 	@cargo build -q --release
 
-# What the main job needs of it.
+# The part of the build that the main job needs.
 command: rust
 	$(call say,building the command and its libraries for release)
 	@cargo build -q --release $(addprefix -p unrack-,cli preload lines-plugin)
 
 jobs := --local 25% --fabric ideal,edm,cxl,dctcp
 
-# Whatever an earlier run left in these two folders is replaced. Both jobs are smaller than the examples' default sizes, so that all of it
-# takes less than seven minutes from nothing on two cores. The redis session is short, so it is measured more often.
+# The results of an earlier run in these two folders are replaced. Both jobs are smaller than the examples' defaults, so that the
+# target takes less than seven minutes on two cores, the build included. The redis session is short, so it is measured more often.
 run: packages := qemu-user redis-server redis-tools gcc libc6-dev python3 python3-venv
 run: rust debian
 	$(MAKE) --jobs 2 command .venv/.job-ready
@@ -28,11 +28,11 @@ PREFIX ?= /usr/local
 version := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 to = $(DESTDIR)$(PREFIX)
 rpc_library := libunrack_rpc.so.0
-# The folder of the build that is installed, and which of its programs are.
+# Folder of the build to install from, and the programs to install.
 installed_from ?= $(release)
 installed ?= unrack unrack-kv
 
-# The command looks for its libraries in ../lib/unrack, relative to its own place, so the installation can be moved.
+# The command looks for its libraries in ../lib/unrack, relative to its own folder, so that the installation can be moved.
 install: $(if $(filter $(release),$(installed_from)),build)
 	install -d $(to)/bin $(to)/lib/unrack $(to)/lib/pkgconfig $(to)/include $(to)/share/doc/unrack $(to)/share/man/man1 \
 		$(to)/share/bash-completion/completions $(to)/share/zsh/site-functions $(to)/share/fish/vendor_completions.d
@@ -49,7 +49,7 @@ install: $(if $(filter $(release),$(installed_from)),build)
 	$(installed_from)/unrack completions zsh > $(to)/share/zsh/site-functions/_unrack
 	$(installed_from)/unrack completions fish > $(to)/share/fish/vendor_completions.d/unrack.fish
 
-# An archive of what `make install` installs, the same bytes for the same build.
+# Archive of the files that `make install` installs. It is reproducible: the same build gives the same bytes.
 dist_name := unrack-$(version)-$(shell uname -m)-linux
 dist:
 	$(call say,packing what is installed)
@@ -58,15 +58,15 @@ dist:
 	tar -C $(target)/dist --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cJf $(target)/$(dist_name).tar.xz $(dist_name)
 	@echo $(target)/$(dist_name).tar.xz
 
-# $(call site,FOLDER): the site's reference pages are printed by the command of the build in FOLDER.
+# $(call site,FOLDER): builds the documentation site. The command in FOLDER prints the reference pages.
 site = UNRACK=$(abspath $(1))/unrack NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build -q --strict -f share/mkdocs.yml -d $(abspath $(target))/site
 docs: setup build
 	$(call say,building the documentation site)
 	@$(call site,$(release))
 
-# The wheel is built against glibc 2.28 by zig, so that it runs on every distribution with that version or a later one (manylinux_2_28).
-# One build makes the command, the libraries and the Python module; the command prints the reference pages of the site that the wheel
-# carries. The store (unrack-kv) is not in it.
+# zig builds the wheel against glibc 2.28, so that it runs on every distribution with that version or a later one (manylinux_2_28).
+# One build makes the command, the libraries and the Python module. The command prints the reference pages of the documentation site
+# in the wheel. The wheel does not contain the store (unrack-kv).
 wheel_target := $(shell uname -m)-unknown-linux-gnu
 wheel_from := $(target)/$(wheel_target)/dist
 wheel_data := python/unrack.data

@@ -1,4 +1,4 @@
-# What the other targets need of the machine: Debian packages, a Rust toolchain, Python environments.
+# Requirements of the other targets: Debian packages, a Rust toolchain, Python environments.
 .PHONY: setup debian rust hooks
 
 packages := qemu-user valgrind redis-server redis-tools memcached iproute2 sqlite3 xz-utils zstd gcc libc6-dev musl-tools chromium gtkwave \
@@ -7,8 +7,8 @@ packages := qemu-user valgrind redis-server redis-tools memcached iproute2 sqlit
 
 setup: rust debian .venv/.test-ready
 
-# The tests boot guests with the kernel of linux-image-amd64 and an initial file system that they make themselves. INITRD=No keeps the
-# package from making one for this machine.
+# The tests boot guests with the kernel of linux-image-amd64 and an initial file system that they build. INITRD=No prevents the
+# package from building one for this machine.
 debian:
 	@missing=(); \
 	for package in $(packages); do \
@@ -25,7 +25,7 @@ debian:
 			apt-get install -y -qq --no-install-recommends "$${missing[@]}" > /dev/null; \
 	fi
 
-# rustup's proxies look for toolchains in the user's home. If there are none, those in the home that has the proxies are used.
+# rustup's proxies look for toolchains in the user's home. If it has none, use the toolchains in the home that contains the proxies.
 ifeq ($(RUSTUP_HOME)$(wildcard $(HOME)/.rustup/toolchains/*),)
 rustup_beside := $(abspath $(dir $(shell command -v cargo))../../.rustup)
 ifneq ($(wildcard $(rustup_beside)/toolchains/*),)

@@ -1,4 +1,4 @@
-# Tests that take minutes to hours, and tests that need what most machines lack.
+# Tests that take minutes to hours, and tests with requirements that most machines do not meet.
 .PHONY: soak differential sockets-suites torch torch-bench miri
 
 differential_cases ?= 3000
@@ -40,13 +40,13 @@ soak: setup build
 	UNRACK_RUN_KILLS=$(soak_run_kills) UNRACK_RUN_KILLS_SEED=$$RANDOM \
 		cargo test -q --profile ci -p unrack-cli --test it random_kills
 
-# Well-known programs' own tests. What they need that is not in a distribution's packages is built once, and kept.
+# Test suites of well-known programs. Requirements that no package of the distribution provides are built once and kept.
 sockets-suites: packages := gcc libc6-dev make perl python3 tcl redis-server redis-tools libssl-dev stunnel4
 sockets-suites: rust debian
 	cargo build -q --release -p unrack-cli -p unrack-socket-preload
 	UNRACK=$(release)/unrack UNRACK_SUITES=$(abspath $(target))/sockets-suites tests/sockets/run.sh
 
-# PyTorch is an extra and no part of `test`. Where it cannot be had, its tests say so and are skipped.
+# PyTorch is optional and not part of `test`. If it cannot be installed, its tests report that and are skipped.
 torch_python := .venv-torch/bin/python
 .venv-torch/.ready: pyproject.toml | debian
 	@echo "installing PyTorch into .venv-torch"

@@ -1,4 +1,4 @@
-# The papers' figures beside ours, and benchmarks beside peers.
+# Reproduction of the papers' figures, and benchmarks that compare with other tools.
 .PHONY: studies studies-programs bench
 
 studies: build
@@ -8,7 +8,7 @@ studies: build
 	@cp runs/studies/studies.md docs/results/
 	@cp -r runs/studies/pictures/studies docs/results/pictures/
 
-# Real programs with part of their memory remote, measured on this machine: under an hour.
+# Measures real programs with part of their memory remote on this machine, in under an hour.
 studies-programs: packages += default-jre-headless
 studies-programs: setup build .venv/.studies-ready
 	$(call say,measuring the programs of DDC)
@@ -39,7 +39,3 @@ bench: setup build
 	$(release)/unrack rpc bench --memory incoherent --connections 1 --rates none
 	$(release)/unrack-kv ycsb
 	cargo run -q --release --manifest-path bench/rpc-peers/Cargo.toml
-
-# The hardware beside the software, cycle by cycle. The short one is part of the tests.
-# bench: name, top module, its parameters, C++ flags, driver, packages. `rtl_kind` is what programs are called, and
-# `rtl_flags` are Verilator's for that kind.

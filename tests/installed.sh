@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs a build below a new prefix, and there builds and runs examples/rpc: each client calls each server.
+# Installs a build below a new prefix, then builds and runs examples/rpc with that installation: each client calls each server.
 # usage: installed.sh FOLDER PROGRAM, the folder of the build and the Rust example's program
 set -euo pipefail
 build=$(realpath "$1")
@@ -16,7 +16,7 @@ fail() {
 	exit 1
 }
 
-# is WANTED COMMAND...: fails unless the command prints this line.
+# is WANTED COMMAND...: fails unless the command prints the line WANTED.
 is() {
 	local wanted=$1 found
 	shift
@@ -27,7 +27,7 @@ is() {
 
 make --no-print-directory -s install PREFIX="$prefix" installed_from="$build" > "$folder/install.log" 2>&1 \
 	|| fail "$(tail -5 "$folder/install.log")"
-# Nothing of it may depend on where it was built, or on the place for which it was installed.
+# Move the installation, because it may depend neither on the folder of the build nor on the prefix for which it was installed.
 mv "$prefix" "$folder/moved"
 prefix=$folder/moved
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
@@ -40,7 +40,7 @@ if [[ -d ${CARGO_TARGET_DIR:-target}/site ]]; then
 fi
 [[ -s $prefix/share/man/man1/unrack-compare.1 ]] || fail "no manual pages"
 
-# The flags are several words.
+# The output of pkg-config is split into several words on purpose.
 # shellcheck disable=SC2046
 cc -std=c11 -Wall -Wextra -Werror -o "$folder/hello" examples/rpc/c/hello.c $(pkg-config --cflags --libs unrack-rpc)
 readelf -d "$folder/hello" | grep -q 'NEEDED.*\[libunrack_rpc\.so\.0\]' || fail "the C program does not need the library by its soname"

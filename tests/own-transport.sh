@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs examples/own-transport: a fabric and a topology that Unrack does not know get all of its commands.
+# Runs examples/own-transport, to check that all commands of Unrack work with a user-defined fabric and topology.
 # usage: own-transport.sh COMMAND, the example's program
 set -euo pipefail
 command=$(realpath "$1")
@@ -13,13 +13,13 @@ fail() {
 	exit 1
 }
 
-# has FILE WORDS: fails unless the file has these words.
+# has FILE WORDS: fails unless the file contains these words.
 has() {
 	grep -q -- "$2" "$1" || fail "no \`$2\` in $(cat "$1")"
 	passed=$((passed + 1))
 }
 
-# counts FILE: fails unless every message of a summary is complete.
+# counts FILE: fails unless the summary in a file reports that all messages are complete.
 counts() {
 	python3 - "$1" <<- 'END' || fail "not all of its messages are complete"
 		import json, sys
@@ -42,7 +42,7 @@ has "$folder/explained" "groups = 5"
 "$command" scenario draw dragonfly.toml > "$folder/drawn.svg"
 has "$folder/drawn.svg" "switch 19"
 
-# Lost packets come again, and messages are explained.
+# Lost packets are retransmitted, and `--explain` works for this transport.
 "$command" sim leaf-spine.toml --set bit_errors.link=1e-7 --json > "$folder/lost.json"
 counts "$folder/lost.json"
 "$command" sim leaf-spine.toml --explain 17 > "$folder/explained"

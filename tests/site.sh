@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks the documentation site: it takes nothing from a network, it is small, and its search works in pages opened from a folder.
+# Checks the documentation site: its pages load no data from a network, it is small, and its search works in pages opened as files.
 # usage: site.sh FOLDER
 set -euo pipefail
 # shellcheck source=programs/skips.sh
@@ -15,7 +15,7 @@ if outside=$(grep -rhoE '<(script|link|img|iframe)[^>]*(src|href)="?(https?:)?//
 	fail "pages take from elsewhere: $outside"
 fi
 
-# A wheel, which has room for 15 MB, holds the site.
+# The site must be small, because a wheel, whose size is limited to 15 MB, contains it.
 limit=$((4 << 20))
 packed=$(tar -cz . | wc -c)
 ((packed < limit)) || fail "it packs to $packed bytes, more than $limit"
@@ -26,7 +26,7 @@ if ! command -v chromium > /dev/null; then
 fi
 profile=$(mktemp -d)
 trap 'rm -rf "$profile"' EXIT
-# found WORD: prints what the search says of a word.
+# found WORD: prints the results of the site's search for a word.
 found() {
 	timeout 60 chromium --headless --no-sandbox --disable-gpu --disable-background-networking --no-first-run --user-data-dir="$profile" \
 		--virtual-time-budget=10000 --dump-dom "file://$PWD/index.html?q=$1" 2> /dev/null \

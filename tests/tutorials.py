@@ -1,7 +1,8 @@
-"""Runs the tutorials: the blocks after `<!-- run -->` of docs/tutorials, and looks for the output that follows them.
+"""Runs the blocks marked `<!-- run -->` of docs/tutorials, and checks that each prints the output that follows it on the page.
 
-Blocks of one page share a shell and an empty folder, in which `examples` are those of the repository. Each line of an output's block
-must be found in the order given, and in it the parts between `…`. UNRACK names the command, which has its libraries beside it.
+The blocks of a page share one shell and one empty folder, which has a link to the repository's `examples`. The output must contain the
+lines of the expected block in the given order, and in each line the parts between `…`. UNRACK names the command, whose folder must also
+contain its libraries.
 """
 
 import os
@@ -17,7 +18,7 @@ MARK = "== end of a block =="
 
 
 def run(page, unrack):
-    """Runs the blocks of a page, and returns the first failure, if there is one."""
+    """Runs the blocks of a page. Returns a description of the first failure, or None."""
     blocks = BLOCK.findall(page.read_text())
     if not blocks:
         return "no block to run"
@@ -39,7 +40,7 @@ def run(page, unrack):
 
 
 def run_in_quiet(page, unrack):
-    """As `run`, but up to three times if answers were withheld because other work disturbed the measurement."""
+    """Runs a page up to three times, as long as answers are withheld because other work disturbed the measurement."""
     for _ in range(3):
         failure = run(page, unrack)
         if failure is None or "other work" not in failure:
@@ -48,9 +49,9 @@ def run_in_quiet(page, unrack):
 
 
 def environment(folder, unrack):
-    """Returns the variables with which a reader would have installed the command, and no pool of others."""
+    """Returns the environment of a reader who has installed the command, without the pools of other programs."""
     return os.environ | {
-        # A version manager's `python3` is a script, whose processes would be measured, too.
+        # A version manager's `python3` is a script that starts further processes, which would be measured too.
         "PATH": f"{unrack.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT / "python"),
         "UNRACK_RPC_LIBRARY": str(unrack.parent / "libunrack_rpc.so"),
@@ -59,7 +60,7 @@ def environment(folder, unrack):
 
 
 def missing(wanted, output):
-    """Returns the first part of the wanted output that does not follow the others in the output."""
+    """Returns the first part of the wanted output that the output does not contain after the earlier parts, or None."""
     at = 0
     for part in (part.strip() for line in wanted.splitlines() for part in line.split("…")):
         found = output.find(part, at)
@@ -70,7 +71,7 @@ def missing(wanted, output):
 
 
 def main():
-    """Runs the pages that are named, or all."""
+    """Runs the named pages, or all pages if none is named. Returns the exit status."""
     unrack = Path(os.environ["UNRACK"]).resolve()
     pages = [Path(name) for name in sys.argv[1:]] or sorted((ROOT / "docs" / "tutorials").glob("*.md"))
     failures = [(page, failure) for page in pages if (failure := run_in_quiet(page, unrack))]

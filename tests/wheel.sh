@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tries a wheel in an empty Debian that has Python and nothing to build with: installs it, compares fabrics for a program, runs the first
-# notebook, and says how long each took. Needs root and debootstrap, and the network for what these and pip download.
+# Tries a wheel in a minimal Debian that has Python but no build tools: installs it, compares fabrics for a program, runs the first
+# notebook, and prints the duration of each step. Needs root, debootstrap, and a network for the downloads of debootstrap and pip.
 # usage: wheel.sh WHEEL [SUITE]; MIRROR names a mirror of Debian
 set -euo pipefail
 wheel=$(realpath "$1")
@@ -29,7 +29,7 @@ mount -t proc proc "$root/proc"
 mount --bind /dev "$root/dev"
 chroot "$root" sh -c 'command -v cargo rustc cc' && fail "this Debian has a compiler"
 
-# Everything that pip installs is downloaded here, for the interpreter there.
+# Download the packages outside of the new system, for the version of its interpreter.
 version=$(chroot "$root" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 mkdir "$root/house"
 cp "$wheel" "$root/house"

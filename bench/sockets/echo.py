@@ -1,4 +1,4 @@
-"""Echo by Python's asyncio: a server that prints its port, or a client that prints round trips a second."""
+"""Echo with Python's asyncio: a server that prints its port, or a client that prints the round trips per second."""
 
 import asyncio
 import sys
@@ -6,7 +6,7 @@ import time
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Sends back what comes."""
+    """Sends all received data back to the client."""
     while data := await reader.read(65536):
         writer.write(data)
         await writer.drain()
@@ -14,14 +14,14 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 async def serve() -> None:
-    """Serves until it is ended."""
+    """Prints the port, and serves until the process is ended."""
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
 
 async def ask(port: int, rounds: int) -> None:
-    """Sends 64 bytes and waits for them, so many times."""
+    """Sends 64 bytes and waits for their echo, `rounds` times. Prints the round trips per second."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     begin = time.perf_counter()
     for _ in range(rounds):

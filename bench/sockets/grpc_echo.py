@@ -1,4 +1,4 @@
-"""Ping-pong by gRPC for Python: a server that prints its port, or a client that prints calls a second."""
+"""Ping-pong with gRPC for Python: a server that prints its port, or a client that prints the calls per second."""
 
 import sys
 import time
@@ -10,7 +10,7 @@ METHOD = "/bench.Echo/Say"
 
 
 def serve() -> None:
-    """Serves until it is ended."""
+    """Prints the port, and serves until the process is ended."""
     handler = grpc.unary_unary_rpc_method_handler(lambda request, _: request)
     server = grpc.server(futures.ThreadPoolExecutor(1))
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("bench.Echo", {"Say": handler}),))
@@ -20,7 +20,7 @@ def serve() -> None:
 
 
 def ask(port: int, rounds: int) -> None:
-    """Calls with 64 bytes, so many times."""
+    """Makes calls of 64 bytes, `rounds` times. Prints the calls per second."""
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         say = channel.unary_unary(METHOD)
         say(b"x" * 64)

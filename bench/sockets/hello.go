@@ -1,4 +1,4 @@
-// A server of Go's net/http, which calls the kernel directly: a preload library does not reach it.
+// HTTP server with Go's net/http. Go calls the kernel directly, so a preload library cannot intercept its sockets.
 package main
 
 import (

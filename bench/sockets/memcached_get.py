@@ -1,4 +1,4 @@
-"""A client of memcached that prints GETs a second: one value of 1 KiB, at a port or a Unix socket."""
+"""Client of memcached that gets one value of 1 KiB over a port or a Unix socket, and prints the GETs per second."""
 
 import socket
 import sys

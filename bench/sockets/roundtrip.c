@@ -1,7 +1,7 @@
-// Round trips and streams between two processes over one connection.
+// Measures round trips and streams between two processes over one connection.
 //
-//   roundtrip tcp|unix BYTES COUNT          microseconds of a round trip
-//   roundtrip tcp|unix BYTES COUNT stream   gigabytes a second, one way
+//   roundtrip tcp|unix BYTES COUNT          prints the microseconds per round trip
+//   roundtrip tcp|unix BYTES COUNT stream   prints the gigabytes per second in one direction
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ static void put(int fd, const char *from, size_t bytes) {
     }
 }
 
-// Forks; returns this process's end of a connection with the other.
+// Forks, and returns this process's end of a connection between the two processes.
 static int connected(int is_tcp, int *is_child) {
     int pair[2], one = 1;
     if (!is_tcp) {

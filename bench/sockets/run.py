@@ -1,4 +1,4 @@
-"""Jobs of `bench/sockets.sh`: the same programs over the kernel's sockets and by reference, in turn."""
+"""Runs the jobs of `bench/sockets.sh`: each program over the kernel's sockets and over sockets by reference, in turn."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from pathlib import Path
 HERE = Path(__file__).parent
 UNRACK = os.environ["UNRACK"]
 FOLDER = Path()
-# Ways to connect: TCP or Unix sockets of the kernel, and TCP by reference.
+# Ways to connect: TCP of the kernel, Unix sockets of the kernel, and TCP by reference.
 WAYS = ("tcp", "unix", "reference")
 
 Figures = dict[str, float]
 
 
 def wrapped(way: str, command: list[str]) -> list[str]:
-    """A command as it runs one way."""
+    """Returns the command for one way of connecting: below `unrack sockets` for `reference`, otherwise unchanged."""
     if way != "reference":
         return command
     return [UNRACK, "sockets", "--socket", str(FOLDER / "sockets.sock"), "--", *command]
 
 
 def run(way: str, command: list[str], timeout: float = 120) -> str:
-    """Standard output of a command."""
+    """Runs a command with one way of connecting, and returns its standard output."""
     done = subprocess.run(
         wrapped(way, command), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=timeout, check=True
     )
@@ -46,7 +46,7 @@ def run(way: str, command: list[str], timeout: float = 120) -> str:
 
 @contextlib.contextmanager
 def served(way: str, command: list[str], **more: object) -> Iterator[subprocess.Popen[bytes]]:
-    """A server, ended afterwards."""
+    """Runs a server during a `with` block, and ends it and its process group afterwards."""
     process = subprocess.Popen(
         wrapped(way, command),
         stderr=subprocess.DEVNULL,
@@ -66,14 +66,14 @@ def served(way: str, command: list[str], **more: object) -> Iterator[subprocess.
 
 
 def free_port() -> int:
-    """A port that nobody listens at now."""
+    """Returns a TCP port at which no process listens at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def wait_for(port: int) -> None:
-    """Returns once somebody listens at a port."""
+    """Waits until a process listens at a port. Raises `TimeoutError` after about 10 s."""
     for _ in range(400):
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
@@ -82,7 +82,7 @@ def wait_for(port: int) -> None:
 
 
 def round_trip(way: str) -> Figures:
-    """A round trip of 64 B, and a stream of writes of 64 KiB."""
+    """Measures round trips of 64 B, and a stream of writes of 64 KiB."""
     program = str(FOLDER / "roundtrip")
     kind = "unix" if way == "unix" else "tcp"
     rounds = "1000000" if way == "reference" else "50000"
@@ -92,7 +92,7 @@ def round_trip(way: str) -> Figures:
 
 
 def redis(way: str) -> Figures:
-    """redis-benchmark's SET and GET, by clients, pipeline and size of values."""
+    """Measures SET and GET with redis-benchmark, for several numbers of clients, pipeline depths and sizes of values."""
     port, path = free_port(), FOLDER / "redis.sock"
     server = [
         "redis-server",
@@ -124,7 +124,7 @@ def redis(way: str) -> Figures:
 
 
 def iperf(way: str) -> Figures:
-    """iperf3, one stream."""
+    """Measures one stream with iperf3."""
     if way == "unix":
         return {}
     port = free_port()
@@ -135,7 +135,7 @@ def iperf(way: str) -> Figures:
 
 
 def nginx(way: str) -> Figures:
-    """nginx, asked by wrk for files of 1 KiB and 64 KiB."""
+    """Measures nginx: wrk requests files of 1 KiB and 64 KiB."""
     if way == "unix":
         return {}
     port, folder = free_port(), FOLDER / f"nginx-{way}"
@@ -164,7 +164,7 @@ def nginx(way: str) -> Figures:
 
 
 def memcached(way: str) -> Figures:
-    """memcached, asked by one client for values of 1 KiB."""
+    """Measures memcached: one client gets values of 1 KiB."""
     port, path = free_port(), FOLDER / "memcached.sock"
     where = ["-s", str(path)] if way == "unix" else ["-l", "127.0.0.1", "-p", str(port)]
     with served(way, ["memcached", "-u", "root", "-t", "1", *where]):
@@ -181,7 +181,7 @@ def memcached(way: str) -> Figures:
 
 
 def postgres(way: str) -> Figures:
-    """PostgreSQL, selects by pgbench."""
+    """Measures PostgreSQL with selects of pgbench."""
     programs = max(Path("/usr/lib/postgresql").glob("*/bin"))
     as_user: list[str] = []
     owner = None
@@ -234,7 +234,7 @@ def postgres(way: str) -> Figures:
 
 
 def python_pair(way: str, script: str, rounds: int) -> float:
-    """Figure of a Python program that is a server and a client."""
+    """Runs a Python script as a server and as its client, and returns the number that the client prints."""
     with served(way, [sys.executable, str(HERE / script)], stdout=subprocess.PIPE) as server:
         assert server.stdout
         port = server.stdout.readline().decode().strip()
@@ -242,17 +242,17 @@ def python_pair(way: str, script: str, rounds: int) -> float:
 
 
 def asyncio_echo(way: str) -> Figures:
-    """Echo of 64 B by Python's asyncio."""
+    """Measures an echo of 64 B with Python's asyncio; TCP only."""
     return {} if way == "unix" else {"64 B: round trips/s": python_pair(way, "echo.py", 20000)}
 
 
 def grpc(way: str) -> Figures:
-    """Ping-pong of 64 B by gRPC."""
+    """Measures a ping-pong of 64 B with gRPC; TCP only."""
     return {} if way == "unix" else {"64 B: calls/s": python_pair(way, "grpc_echo.py", 5000)}
 
 
 def go_http(way: str) -> Figures:
-    """Go's net/http, asked by wrk: its server stays with the kernel."""
+    """Measures Go's net/http with requests of wrk. Its server always uses the kernel's sockets."""
     if way == "unix":
         return {}
     with served(way, [str(FOLDER / "hello")], stdout=subprocess.PIPE) as server:
@@ -277,7 +277,7 @@ JOBS: dict[str, tuple[Callable[[str], Figures], list[str]]] = {
 
 
 def lacks(job: str) -> str | None:
-    """The reason why a job cannot run, if there is one."""
+    """Returns the reason why a job cannot run on this machine, or None if it can."""
     missing = [program for program in JOBS[job][1] if not shutil.which(program)]
     if missing:
         return f"no {' and no '.join(missing)}"
@@ -289,12 +289,15 @@ def lacks(job: str) -> str | None:
 
 
 def spread(values: list[float]) -> str:
-    """Median, and least and most."""
+    """Returns the median with the minimum and the maximum, as text."""
     return f"{statistics.median(values):.3g} ({min(values):.3g} to {max(values):.3g})"
 
 
 def measure(job: str, rounds: int) -> dict[str, dict[str, list[float]]]:
-    """Figures of a job: by name and way, one a round. The ways take turns."""
+    """Runs a job for some rounds, in which the ways of connecting take turns.
+
+    Returns one value per round, by the name of the figure and the way.
+    """
     found: dict[str, dict[str, list[float]]] = {}
     for _ in range(rounds):
         for way in WAYS:
@@ -304,7 +307,7 @@ def measure(job: str, rounds: int) -> dict[str, dict[str, list[float]]]:
 
 
 def tell(job: str, name: str, ways: dict[str, list[float]]) -> None:
-    """Prints one figure: what the kernel does, and ratios to it in the same round."""
+    """Prints one figure: the values of the kernel's TCP, and the ratios of sockets by reference to the kernel's in the same rounds."""
     line = f"| {job}: {name} | {spread(ways['tcp'])} |"
     for peer in ("tcp", "unix"):
         if peer in ways:
@@ -316,13 +319,13 @@ def tell(job: str, name: str, ways: dict[str, list[float]]) -> None:
 
 
 def one_way_ns(way: str, size: int) -> float:
-    """Time of a message one way: half of a round trip."""
+    """Returns the nanoseconds that a message takes in one direction, measured as half of a round trip."""
     rounds = "300000" if way == "reference" else "50000"
     return float(run(way, [str(FOLDER / "roundtrip"), "tcp", str(size), rounds])) * 500
 
 
 def costs(rounds: int) -> dict[str, object]:
-    """What `unrack study run drack/fig13 --costs` reads: medians of rounds in which the ways take turns."""
+    """Measures the costs that `unrack study run drack/fig13 --costs` reads: medians over rounds in which the ways take turns."""
     sizes = (64, 1024)
     times: dict[str, dict[int, list[float]]] = {
         way: {size: [] for size in sizes} for way in ("tcp", "reference")
@@ -350,7 +353,7 @@ def costs(rounds: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """Runs the jobs, and prints a table."""
+    """Runs the jobs and prints a table, or with `--costs` writes the costs to a file."""
     global FOLDER
     parser = argparse.ArgumentParser()
     parser.add_argument("--folder", type=Path, required=True)

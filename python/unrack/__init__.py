@@ -1,18 +1,19 @@
-"""Disaggregated racks: what far memory would do to a program, networks simulated packet by packet, and shared memory.
+"""Disaggregated racks: measures how far memory slows down a program, simulates networks, and shares memory between processes.
 
 | to | use |
 |---|---|
-| compare networks for a program | `compare`, `map`, `run`, `swap`: the command's verbs; all are in `unrack.verbs` |
+| compare networks for a program | `compare`, `map`, `run`, `swap`: verbs of the command; `unrack.verbs` has all verbs |
 | simulate a rack | `Scenario`, `simulate`, `sweep`, `Messages` |
 | reproduce published figures | `study` |
 | read tables without a copy | `Table` |
-| know what this machine lacks | `doctor` |
+| list the requirements that this machine does not meet | `doctor` |
 | call by reference over shared memory | `unrack.rpc`, `unrack.kv` |
 
-Times are numbers whose name ends in the unit, or text with a unit (`"10us"`). Errors are those of `unrack.errors`.
+A time is either a number whose name ends in its unit (`start_ns`), or text with a unit (`"10us"`). The functions raise the
+exceptions of `unrack.errors`.
 """
 
-# The first says what to do where the module in Rust is missing.
+# `_built` must come first: it explains how to install the native module if that is missing.
 from unrack import _built, errors  # noqa: F401
 from unrack.errors import Error, Failed, Lacking, NotWritten, Refused, WrongType
 from unrack.messages import Messages

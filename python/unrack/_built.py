@@ -1,4 +1,4 @@
-"""The module in Rust: what to do where it is missing, as in a source tree that was not built."""
+"""Imports the native module, and explains how to install it if it is missing, for example in an unbuilt source tree."""
 
 from pathlib import Path
 

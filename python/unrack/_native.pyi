@@ -1,4 +1,4 @@
-"""Questions, scenarios and sweeps, in Rust (crates/app/py)."""
+"""Native part of the package, written in Rust (crates/app/py): comparisons and maps of programs, scenarios and sweeps."""
 
 from collections.abc import Callable
 from os import PathLike

@@ -1,4 +1,4 @@
-"""Arrow tables in the pool: written once, and read by any number of processes where they lie.
+"""Arrow tables in shared memory: the owner writes a table once, and any number of processes read it in place.
 
     import pyarrow
     from unrack import arrow
@@ -12,12 +12,13 @@
     with arrow.connect("trips") as tables:
         print(tables["2024"].column("miles"))
 
-A table is copied into the pool when it is set, as an Arrow stream in one buffer. Readers get a `pyarrow.Table` whose buffers are
-that memory, mapped read-only. It stays as it is, and where it is, until the last of its Arrow buffers is gone in every reader:
-also when the owner sets another table under the name, deletes it, closes or is killed, and when the reader closes its connection.
+When the owner sets a table, it is copied into one buffer of the pool as an Arrow stream. A reader gets a `pyarrow.Table` whose
+buffers lie in that memory, which the reader maps read-only. The table stays valid and unchanged until no reader holds any of its
+Arrow buffers any more. This remains true if the owner replaces or deletes the table, closes, or is killed, and if the reader
+closes its connection.
 
-A reader trusts the owner, who has the memory mapped too: of one that is not trusted, `table.validate(full=True)` checks the
-table as it is at that moment only.
+A reader has to trust the owner, because the owner also has the memory mapped and can write to it. `table.validate(full=True)`
+does not remove this need: it checks the table only as it is at that moment.
 """
 
 import os
@@ -32,7 +33,7 @@ from unrack.closing import Closing
 
 __all__ = ["Reader", "Tables", "connect", "serve"]
 
-# Request: kind, and bytes of the name that follows. Answer: found or not, and bytes that follow.
+# Request: its kind, and the length of the name that follows. Answer: whether the table was found, and the length of the data that follows.
 _REQUEST = struct.Struct("<BI")
 _ANSWER = struct.Struct("<BQ")
 _GET, _NAMES = 1, 2
@@ -40,7 +41,7 @@ _MOST_NAME = 64 << 10
 
 
 class Tables(MutableMapping[str, pa.Table], Closing):
-    """Tables that this process serves. See `serve`."""
+    """Tables that this process serves to readers, as a mapping from names to tables. See `serve`."""
 
     def __init__(self, name: str, pool: str | os.PathLike[str] | None) -> None:
         self._endpoint = lend.Endpoint(pool)
@@ -54,7 +55,10 @@ class Tables(MutableMapping[str, pa.Table], Closing):
         self._thread.start()
 
     def __setitem__(self, name: str, table: pa.Table | pa.RecordBatch) -> None:
-        """Copies a table into the pool. Who reads the one that had the name keeps that."""
+        """Copies a table into the pool under a name. Readers of an earlier table of this name keep the earlier one.
+
+        Raises `ValueError` if the name is empty or longer than 64 KiB, or if the tables are closed.
+        """
         if not 0 < len(name.encode()) <= _MOST_NAME:
             raise ValueError(f"a name has 1 to {_MOST_NAME} bytes")
         if isinstance(table, pa.RecordBatch):
@@ -67,12 +71,12 @@ class Tables(MutableMapping[str, pa.Table], Closing):
             self._tables[name] = buffer
 
     def __getitem__(self, name: str) -> pa.Table:
-        """Gives the table as readers get it: its buffers are the pool's."""
+        """Returns a table as readers get it, with its buffers in the pool. Raises `KeyError` if no table has this name."""
         with self._locked():
             return _table(self._tables[name].body.toreadonly())
 
     def __delitem__(self, name: str) -> None:
-        """Takes the table back from those who ask later. Those who read it keep it."""
+        """Removes the table, so that later requests do not find it. Readers that already have it keep it."""
         with self._locked():
             del self._tables[name]
 
@@ -84,9 +88,9 @@ class Tables(MutableMapping[str, pa.Table], Closing):
         return len(self._tables)
 
     def close(self) -> None:
-        """Serves no longer. Tables that are read stay until they are not read any more."""
+        """Stops serving the tables. A table that a reader still holds stays valid until the reader drops it."""
         if self._endpoint.is_inherited:
-            # The parent process serves them.
+            # This process is a forked child: its parent continues to serve the tables.
             return
         with self._lock:
             if self._closed:
@@ -102,7 +106,7 @@ class Tables(MutableMapping[str, pa.Table], Closing):
         os.close(self._wake)
 
     def _locked(self) -> threading.Lock:
-        """The lock; a child by fork has its parent's, which may be locked for ever."""
+        """Returns the lock. Raises `Invalid` in a forked child, because the copy of its parent's lock may stay locked forever."""
         if not self._closed:
             self._endpoint.check_process()
         return self._lock
@@ -123,7 +127,7 @@ class Tables(MutableMapping[str, pa.Table], Closing):
                 try:
                     link = self._listener.try_accept()
                 except rpc.Error:
-                    # The pool's manager is gone; peers that there are need none.
+                    # The pool's manager is gone. Connected readers do not need it, so only accepting stops.
                     selector.unregister(self._listener)
                     continue
                 if link is None:
@@ -168,17 +172,17 @@ class Tables(MutableMapping[str, pa.Table], Closing):
 
 
 class Reader(Closing):
-    """Tables of another process, which threads may share. See `connect`."""
+    """Connection to the tables that another process serves. Threads may share it. See `connect`."""
 
     def __init__(self, link: lend.Link) -> None:
         self._link = link
         self._lock = threading.Lock()
 
     def __getitem__(self, name: str) -> pa.Table:
-        """Gives a table, whose buffers are the owner's memory."""
+        """Returns a table whose buffers lie in the owner's memory. Raises `KeyError` if the owner has no table of this name."""
         encoded = name.encode()
         if len(encoded) > _MOST_NAME:
-            # No table has such a name.
+            # The owner accepts no name of this length.
             raise KeyError(name)
         packed = self._ask(_GET, encoded)
         if packed is None:
@@ -190,7 +194,7 @@ class Reader(Closing):
         return iter([] if names is None else names.decode().split("\0"))
 
     def close(self) -> None:
-        """Ends the connection. Tables stay."""
+        """Closes the connection. Tables that were read from it stay valid."""
         self._link.close()
 
     def _ask(self, kind: int, name: bytes) -> bytes | None:
@@ -204,7 +208,7 @@ class Reader(Closing):
             except OSError as error:
                 raise self._gone() from error
             except BaseException:
-                # By Ctrl-C, say: what is still to come would be taken for the answer to the next request.
+                # The wait was interrupted, for example by Ctrl-C. The rest of this answer would be mistaken for the next one.
                 self._link.close()
                 raise
         if answer is None or following is None:
@@ -219,17 +223,24 @@ class Reader(Closing):
 
 
 def serve(name: str, pool: str | os.PathLike[str] | None = None) -> Tables:
-    """Serves tables under a name, over the pool at a socket (None: the user's own): none yet, to be set as in a dict."""
+    """Starts to serve tables under a name. Returns an empty mapping, in which the caller sets tables as in a dict.
+
+    `pool` is the path of the pool's socket; None selects the pool of the current user.
+    """
     return Tables(name, pool)
 
 
 def connect(name: str, pool: str | os.PathLike[str] | None = None, *, patience: float = 5.0) -> Reader:
-    """Connects to the tables of another process by their name, over the pool at a socket (None: the user's own)."""
+    """Connects to the tables that another process serves under a name.
+
+    `pool` is the path of the pool's socket; None selects the pool of the current user. The owner has `patience` seconds to
+    accept the connection.
+    """
     return Reader(lend.Endpoint(pool).open(name, patience=patience))
 
 
 def _size(table: pa.Table) -> int:
-    """Bytes of the stream, without a copy."""
+    """Returns the size of the table's Arrow stream in bytes, without writing the stream."""
     counter = pa.MockOutputStream()
     with pa.ipc.new_stream(counter, table.schema) as stream:
         stream.write_table(table)
@@ -237,12 +248,12 @@ def _size(table: pa.Table) -> int:
 
 
 def _table(body: memoryview) -> pa.Table:
-    """The table of a stream: its buffers are the body's memory, and keep it."""
+    """Returns the table in an Arrow stream. Its buffers lie in `body`, and keep that memory alive."""
     return pa.ipc.open_stream(pa.py_buffer(body)).read_all()
 
 
 def _receive(link: lend.Link, size: int) -> bytes | None:
-    """So many bytes of the stream, or None at its end."""
+    """Receives exactly `size` bytes from the link's stream. Returns None if the stream ends before."""
     received = b""
     while len(received) < size:
         more = link.stream.recv(size - len(received))

@@ -1,14 +1,14 @@
-"""Blocks that close what they begin with."""
+"""Base class of objects that a `with` block closes at its end."""
 
 from types import TracebackType
 from typing import Self
 
 
 class Closing:
-    """Base of what has a `close`: a `with` block closes it at its end."""
+    """Base of classes with a `close` method: makes them context managers that close at the end of the `with` block."""
 
     def close(self) -> None:
-        """Gives up what this holds."""
+        """Releases the resources that this object holds."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

@@ -1,6 +1,6 @@
-"""Sweeps on a cluster of Dask (`distributed`): each point is a task, whose result is what a sweep's folder keeps.
+"""Runs sweeps on a Dask cluster (`distributed`): each point is one task, which returns the figures that the sweep's folder stores.
 
-The command starts this module for `unrack sweep --cluster`:
+`unrack sweep --cluster` starts this module:
 
     python3 -m unrack.cluster tcp://HOST:PORT SCENARIO POINTS [--set KEY=VALUES]... [--seeds SEEDS] [--transfers N]
 """
@@ -26,7 +26,7 @@ from unrack.progress import shown
 from unrack.values import quoted
 
 _PR_SET_PDEATHSIG = 1
-# Times that a point is given to the cluster again, when files that it needs went with a worker.
+# Maximum attempts for a point. A point is submitted again if a file that it needs was lost together with a worker.
 _ATTEMPTS = 5
 
 
@@ -38,10 +38,10 @@ def run_points(
     transfers: int | None = None,
     progress: bool | None = None,
 ) -> None:
-    """Runs the points that `folder` lacks on the cluster, and keeps each as soon as it is done.
+    """Runs the points that are missing in `folder` on the cluster, and stores the figures of each point as soon as it finishes.
 
-    A point whose worker dies runs again elsewhere. Files that the scenario names are sent along. Raises the first error of a
-    point, and `Lacking` if a worker has another build of Unrack.
+    If a worker dies, another worker runs its point again. Files that the scenario names are sent to the workers. Raises the
+    first error of a point, and `Lacking` if a worker has a different build of Unrack.
     """
     missing = grid.missing(folder)
     with shown("sweep", "point", progress) as show:
@@ -55,7 +55,7 @@ def run_points(
                 index = running[future]
                 if future.status == "finished":
                     grid.keep(folder, index, _figures(future.result()))
-                    # Results that are kept need no memory on the cluster.
+                    # The result is in the folder now, so the cluster can free its memory.
                     future.release()
                     done += 1
                 elif future.status in ("lost", "cancelled") and attempts[index] < _ATTEMPTS:
@@ -73,21 +73,21 @@ def run_points(
 
 
 class _Files:
-    """Contents of files that scenarios name, on the cluster: each is sent once."""
+    """Files that scenarios name, as copies in the cluster's memory. Each file is sent to the cluster only once."""
 
     def __init__(self, client: distributed.Client) -> None:
         self._client = client
         self._sent: dict[str, distributed.Future[Any]] = {}
 
     def send(self, path: str) -> distributed.Future[Any]:
-        """Returns the contents as the cluster has them."""
+        """Sends a file to the cluster, unless it was sent before, and returns the future of its contents."""
         if path not in self._sent:
             sent: Any = self._client.scatter([Path(path).read_bytes()], broadcast=True)
             self._sent[path] = sent[0]
         return self._sent[path]
 
     def forget(self) -> None:
-        """Forgets what was sent: the worker that had it is gone."""
+        """Forgets all sent files, because the worker that stored them is gone. Later uses send the files again."""
         self._sent.clear()
 
 
@@ -114,9 +114,14 @@ def _submitted(
 def point(
     scenario: str, keys: list[str], contents: list[bytes], transfers: int | None, sources: str
 ) -> dict[str, str]:
-    """Simulates one point, on a worker. Returns its figures as JSON (`figures`), or what went wrong (`error`, `class`).
+    """Simulates one point; runs on a worker. Returns the point's figures as JSON (`figures`), or its error (`error`, `class`).
 
-    `keys` are those of files that the scenario names, `contents` what these hold; `sources` is the hash of the build that asks.
+    Args:
+        scenario: Text of the scenario.
+        keys: Keys of the scenario whose values name files.
+        contents: Contents of those files, in the order of `keys`.
+        transfers: Maximum of transfers to replay from a captured trace, or None.
+        sources: Hash of the build that submitted the point. A worker with another build returns an error.
     """
     own = json.loads(_native.build())["sources"]
     if own != sources:
@@ -151,7 +156,7 @@ def _error(future: distributed.Future[Any], index: int, grid: _native.Grid) -> E
 
 
 def main(arguments: Iterable[str]) -> int:
-    """Runs the points of a sweep that `unrack` asks for. Returns the exit status."""
+    """Runs the points of a sweep, as the command `unrack` requests them in `arguments`. Returns the exit status."""
     _end_with_parent()
     parser = argparse.ArgumentParser(prog="python3 -m unrack.cluster", description=__doc__)
     parser.add_argument("scheduler")
@@ -176,7 +181,11 @@ def main(arguments: Iterable[str]) -> int:
 
 
 def _end_with_parent() -> None:
-    """Has the kernel end this process with the command that started it, which names itself as it is named by this package."""
+    """Asks the kernel to end this process when the command that started it ends.
+
+    The command passes its process number in the variable `UNRACK_PARENT`, by which this package also identifies itself to the
+    command.
+    """
     if os.environ.get(PARENT) == str(os.getppid()):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.environ[PARENT] != str(os.getppid()):

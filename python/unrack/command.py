@@ -1,4 +1,4 @@
-"""The command `unrack`, started by Python: signals, process groups and exit statuses are the command's own."""
+"""Runs the command `unrack` from Python. The command itself handles signals, process groups and exit statuses."""
 
 import contextlib
 import errno
@@ -14,16 +14,18 @@ from typing import IO
 
 from unrack.errors import Error, Failed, Lacking, Refused
 
-# Names this process to the command, which ends with it: crates/app/cli/src/parent.rs and crates/app/compare/src/runs/apart.rs.
+# Variable with the number of this process, so that the command ends together with it: see crates/app/cli/src/parent.rs and
+# crates/app/compare/src/runs/apart.rs.
 PARENT = "UNRACK_PARENT"
-# Seconds in which a command ends by itself after Ctrl-C, which a terminal sends to it as well.
+# Seconds that the command gets to end by itself after Ctrl-C, because a terminal sends Ctrl-C to the command as well.
 _GRACE = 0.5
 
 
 def command_path() -> str:
-    """Returns the command: that which `UNRACK` names, that beside this interpreter, or that on `PATH`.
+    """Returns the path of the command `unrack`. Raises `Lacking` if the command is not found.
 
-    Raises `Lacking` if there is none.
+    The first of these that exists is used: the value of the variable `UNRACK`, `unrack` in the folder of this interpreter,
+    `unrack` on `PATH`.
     """
     named = os.environ.get("UNRACK")
     beside = Path(sys.executable).parent / "unrack"
@@ -43,10 +45,11 @@ def execute(
     passes_status: bool = False,
     quiet: bool = False,
 ) -> tuple[str, int]:
-    """Runs the command, and returns its output and exit status. Its messages appear on stderr.
+    """Runs the command `unrack`, and returns its output and exit status. Its messages are copied to stderr, unless `quiet`.
 
-    The command ends with this process, however that ends. Raises the error that its status stands for; with `passes_status`,
-    statuses other than 2 and 3 are returned. With `quiet`, messages do not appear.
+    The command ends when this process ends, even if this process is killed. If the exit status is not 0, raises the matching
+    error: `Refused` for 2, `Lacking` for 3, `Failed` for any other. With `passes_status`, statuses other than 2 and 3 are
+    returned instead.
     """
     child: subprocess.Popen[str] | None = None
     listener: threading.Thread | None = None
@@ -90,7 +93,7 @@ def _started(
             f"cannot start {command[0]}: {why.strerror}: set UNRACK to the path of the command"
         ) from why
     except ValueError as why:
-        # A zero byte, or text that no file name of this system has.
+        # An argument has a zero byte, or text that the encoding of file names cannot represent.
         raise Refused(f"an argument cannot be given to a command: {why}") from why
 
 
@@ -119,12 +122,15 @@ def _pass_on(lines: IO[str] | None, said: list[str], quiet: bool) -> None:
             if not quiet:
                 sys.stderr.write(line)
     except ValueError:
-        # Closed by the other thread: a grandchild still holds it.
+        # The other thread closed the pipe, because a grandchild still holds its write end and the pipe would not end.
         return
 
 
 def _end(child: subprocess.Popen[str]) -> None:
-    """Ends the command, and waits until it has ended. Another Ctrl-C meanwhile kills it."""
+    """Ends the command and waits for its end: first a short grace period, then SIGINT, then SIGKILL.
+
+    Another Ctrl-C during the wait kills the command at once.
+    """
     try:
         for number in (None, signal.SIGINT, signal.SIGKILL):
             if number is not None:

@@ -1,23 +1,24 @@
-"""Messages of Dask by reference: `unrack://` as a communication backend of `distributed`.
+"""Passes messages of Dask by reference: communication backend `unrack://` for `distributed`.
 
     from distributed import Client, LocalCluster
 
     with LocalCluster(protocol="unrack") as cluster, Client(cluster) as client:
         ...
 
-Only the address differs from `tcp://`. Frames of 128 KiB and more are copied once, by the sender, into the pool; the receiver uses
-them where they are: its arrays and frames lie in the pool, and are writable, as with `tcp://`. The sender has the memory back when the
-last of them is gone. Smaller frames, and what the pool has no room for, go over a Unix socket.
+Only the address differs from `tcp://`. The sender copies each frame of 128 KiB or more once, into the pool, and the receiver uses
+the frame in place: its arrays lie in the pool, and are writable, as with `tcp://`. The sender gets the memory back when the
+receiver has dropped the last object that uses it. Smaller frames go over a Unix socket, and so do frames for which the pool has
+no room.
 
-All processes of a cluster use one pool, on one machine: the user's own, or the one at the socket that the setting
-`distributed.comm.unrack.pool` of Dask names (`DASK_DISTRIBUTED__COMM__UNRACK__POOL`). It is served by `unrack pool serve`.
-Addresses have hosts and ports as those of `tcp://` do, but a port is only a name in the pool: nothing listens on the network.
-Processes of a cluster trust each other, as they do in Dask anyway.
+All processes of a cluster must run on one machine and use the same pool, which `unrack pool serve` serves. Without a setting this
+is the pool of the current user; the Dask setting `distributed.comm.unrack.pool` (`DASK_DISTRIBUTED__COMM__UNRACK__POOL`) names the
+socket of another one. Addresses have a host and a port, as with `tcp://`, but the port is only a name in the pool: no socket
+listens on the network. The processes of a cluster must trust each other, as Dask requires anyway.
 
-With the package installed nothing has to be imported; otherwise import this module in every process.
+If the package is installed, Dask finds this backend by itself; otherwise import this module in every process.
 """
 
-# What distributed does not annotate is said to return nothing.
+# Pyright takes methods that distributed does not annotate for methods that return None.
 # pyright: reportIncompatibleMethodOverride=false
 
 import asyncio
@@ -46,29 +47,32 @@ from unrack.rpc.native import copy
 __all__ = ["UnrackBackend", "UnrackComm", "connected"]
 
 PREFIX = "unrack://"
-#: Frames from this length on pass by reference: a reference costs as much as copying so many bytes twice more (measured).
+#: Minimum length in bytes of a frame that passes by reference. A reference costs as much as two more copies of this length (measured).
 LEAST = 128 << 10
 
-# Message: frames, and bytes of their sizes and places. Frame: its size, and the offset of its buffer.
+# Header of a message: the number of its frames. Entry of a frame: its size, and the offset of its buffer.
 _MESSAGE = struct.Struct("<Q")
 _FRAME = struct.Struct("<QQ")
-# Instead of an offset: the frame follows on the socket.
+# Stands in place of an offset if the frame itself follows on the socket.
 _INLINE = 2**64 - 1
 _MOST_FRAMES = 1 << 24
-# Frames are not split: references are as good for any length.
+# Split size that no frame reaches: a reference works for any length, so frames need not be split.
 _WHOLE = 1 << 62
-# Bytes that are read ahead.
+# Size of the read-ahead buffer in bytes.
 _AHEAD = 64 << 10
-# Seconds between looks whether the pool is served, and the number of looks after which it is gone.
+# Seconds between checks that a manager serves the pool, and the number of failed checks after which the pool counts as gone.
 _LOOK = 5.0
 _MOST_MISSED = 2
 _LOGGER = logging.getLogger("distributed.comm.unrack")
-# Ports that are tried until one is free.
+# Maximum number of random ports that a listener tries.
 _TRIES = 100
 
 
 class _Endpoints:
-    """This process's connections to a pool: a process may be both ends of a comm, so there is one to listen, one to connect."""
+    """The two connections of this process to a pool: `far` to listen and `near` to connect.
+
+    Two are needed because a process may be both ends of a comm, and an endpoint cannot open a link to itself.
+    """
 
     def __init__(self, pool: str | None) -> None:
         self.near = lend.Endpoint(pool)
@@ -85,7 +89,10 @@ def _pool() -> str | None:
 
 
 def _connected(pool: str | None, *, anew: bool = False) -> _Endpoints:
-    """Endpoints that last as long as a comm or a listener of theirs."""
+    """Returns this process's endpoints at a pool, which last as long as a comm or a listener uses them.
+
+    With `anew`, existing endpoints are replaced. Raises `FatalCommClosedError` if no manager serves the pool.
+    """
     with _lock:
         endpoints = None if anew else _endpoints.get((os.getpid(), pool))
         if endpoints is None:
@@ -101,15 +108,15 @@ def _connected(pool: str | None, *, anew: bool = False) -> _Endpoints:
 
 
 def connected() -> None:
-    """Checks that the pool of Dask's setting is served.
+    """Checks that a manager serves the pool that Dask's setting names.
 
-    Raises `FatalCommClosedError`, which says what to do, if it is not.
+    Raises `FatalCommClosedError` if not; its text explains how to correct that.
     """
     _connected(_pool())
 
 
 class _Stream:
-    """A socket of an event loop, read ahead."""
+    """The socket of a link, as an asynchronous byte stream with a read-ahead buffer."""
 
     def __init__(self, link: lend.Link) -> None:
         self._link = link
@@ -119,7 +126,7 @@ class _Stream:
         self._start = self._end = 0
 
     async def fill(self, target: memoryview) -> None:
-        """Reads as many bytes as there is room for."""
+        """Reads from the socket until `target` is full. Raises `EOFError` if the stream ends before."""
         loop = asyncio.get_running_loop()
         while target:
             if self._start < self._end:
@@ -143,7 +150,7 @@ class _Stream:
         return body
 
     async def write(self, parts: list[bytes | memoryview]) -> None:
-        """Sends all parts: short ones together."""
+        """Sends all parts in order. Consecutive short parts are joined, so that they take one system call."""
         loop = asyncio.get_running_loop()
         together: list[bytes | memoryview] = []
         for part in parts:
@@ -156,7 +163,7 @@ class _Stream:
         await loop.sock_sendall(self._socket, b"".join(together))
 
     def ended(self) -> bool:
-        """Whether the peer has ended it, and all was read."""
+        """Returns whether the peer has ended the stream and no unread bytes are left."""
         if self._start < self._end:
             return False
         try:
@@ -167,7 +174,7 @@ class _Stream:
             return True
 
     def end(self) -> None:
-        """Ends what is read and written, in both directions. A child by fork leaves its parent's alone."""
+        """Shuts the socket down in both directions. A forked child does not shut down a socket of its parent."""
         if self._link.is_inherited:
             return
         with contextlib.suppress(OSError):
@@ -175,7 +182,7 @@ class _Stream:
 
 
 class UnrackComm(Comm):
-    """A comm whose large frames pass by reference."""
+    """A Dask comm: a connection of two processes, whose large frames pass by reference."""
 
     def __init__(
         self,
@@ -188,11 +195,11 @@ class UnrackComm(Comm):
         super().__init__(deserialize=deserialize)
         self._local_addr, self._peer_addr = addresses
         self._link: lend.Link | None = link
-        # They last as long as comms and listeners that are open.
+        # Held so that the endpoints last as long as an open comm or listener uses them.
         self._endpoints: _Endpoints | None = endpoints
         self._endpoint: lend.Endpoint | None = endpoint
         self._stream = _Stream(link)
-        # Reads and writes that use the socket.
+        # Number of reads and writes in flight, which use the socket.
         self._users = 0
 
     @property
@@ -256,7 +263,7 @@ class UnrackComm(Comm):
         return sum(view.nbytes for view in views)
 
     async def close(self) -> None:
-        # What was written is with the kernel already.
+        # No flush is needed: all written data is in the kernel's socket buffer already.
         self.abort()
 
     def abort(self) -> None:
@@ -280,7 +287,7 @@ class UnrackComm(Comm):
 
     @contextlib.contextmanager
     def _using(self) -> Any:
-        """Keeps the socket's descriptor while the loop waits for it."""
+        """Keeps the socket's descriptor open while the event loop waits for it."""
         link, self._users = self._open(), self._users + 1
         try:
             yield
@@ -305,13 +312,13 @@ class UnrackComm(Comm):
         await self._stream.write([_MESSAGE.pack(len(frames)) + table, *parts])
 
     async def _lend(self, link: lend.Link, frame: memoryview) -> int:
-        """Copies a frame into the pool, if there is room."""
+        """Copies a frame into the pool and lends it to the peer. Returns its offset, or `_INLINE` if that is not possible."""
         if self._endpoint is None:
             raise EOFError
         try:
             buffer = self._endpoint.buffer(frame.nbytes, writable=True)
         except (rpc.PoolError, rpc.NoPool):
-            # It is full, this process has its share, or the manager is gone.
+            # The pool is full, this process has reached its limit, or the manager is gone.
             return _INLINE
         with buffer:
             if OFFLOAD_THRESHOLD and self.allow_offload and frame.nbytes > OFFLOAD_THRESHOLD:
@@ -321,7 +328,7 @@ class UnrackComm(Comm):
             try:
                 return link.lend(buffer).offset
             except (rpc.PoolError, rpc.NoPool):
-                # The manager is gone, or the peer has as many segments as it may have.
+                # The manager is gone, or the peer has mapped the maximum number of segments.
                 return _INLINE
 
     async def _read_frames(self, link: lend.Link) -> list[memoryview]:
@@ -329,7 +336,8 @@ class UnrackComm(Comm):
         if count > _MOST_FRAMES:
             raise rpc.ProtocolError(f"a message of {count} frames")
         table = list(_FRAME.iter_unpack(await self._stream.read(count * _FRAME.size)))
-        # All loans at once: an error returns them, and what is not received would stay with this link.
+        # Receive all loans before reading inline frames: a later error then returns them, whereas a loan that was never received
+        # would stay lent until the link is closed.
         frames = [
             None if place == _INLINE else link.receive(lend.Reference(place, size), writable=True)
             for size, place in table
@@ -348,7 +356,7 @@ class UnrackComm(Comm):
 
 
 class UnrackConnector(Connector):
-    """Opens comms."""
+    """Opens comms to listeners that use the same pool."""
 
     async def connect(self, address: str, deserialize: bool = True, **arguments: Any) -> UnrackComm:
         _check_encryption(address, arguments)
@@ -372,15 +380,15 @@ def _open_link(pool: str | None, port: int) -> tuple[_Endpoints, lend.Link]:
     try:
         return endpoints, endpoints.near.open(_name(port))
     except rpc.NoPool:
-        # Another manager may be there since, whom this connection does not know.
+        # A new manager may have replaced the one that these endpoints are connected to.
         endpoints = _connected(pool, anew=True)
         return endpoints, endpoints.near.open(_name(port))
 
 
 class UnrackListener(BaseListener):
-    """Accepts comms at a port."""
+    """Accepts comms at a port, which is a name in the pool."""
 
-    # Workers ask for it.
+    # Read by Dask's workers.
     prefix = PREFIX
 
     def __init__(
@@ -447,7 +455,7 @@ class UnrackListener(BaseListener):
             try:
                 link = self._listener.try_accept()
             except rpc.Error:
-                # The manager is gone for good, which the watch notices as well.
+                # This manager is gone for good. `_watch` detects that too, and ends the comms.
                 self._loop.remove_reader(self._listener)
                 return
             if link is None:
@@ -459,8 +467,9 @@ class UnrackListener(BaseListener):
     async def _watch(self) -> None:
         """Ends the comms of this listener when no manager serves the pool any more.
 
-        They would last, but nothing can connect: a cluster would retry for ever what needs another connection. Without its comms it
-        fails, as when a network is gone. Another manager may take over meanwhile.
+        The open comms would continue to work, but no process could open a new one, so a cluster that needs another connection
+        would retry forever. Ending the comms makes the cluster fail, as after the loss of a network. If a new manager serves the
+        pool in time, the comms are kept.
         """
         missed = 0
         while self._endpoints is not None and missed < _MOST_MISSED:
@@ -474,7 +483,10 @@ class UnrackListener(BaseListener):
                 comm.abort()
 
     def _is_served(self) -> bool:
-        """Whether a manager serves the pool: it says that nobody has this name. A listener that was stopped does not ask."""
+        """Returns whether a manager serves the pool: a manager that is alive answers a request for an unused name with an error.
+
+        If the listener was stopped, returns True without a request.
+        """
         endpoints = self._endpoints
         try:
             if endpoints is not None:
@@ -488,7 +500,7 @@ class UnrackListener(BaseListener):
     async def _handle(self, link: lend.Link) -> None:
         endpoints = self._endpoints
         if endpoints is None:
-            # It was stopped meanwhile.
+            # The listener was stopped after it accepted this link.
             link.close()
             return
         peer = PREFIX + unparse_host_port(self._contact_host(), link.process)
@@ -523,7 +535,7 @@ def _listen(pool: str | None, asked: int) -> tuple[_Endpoints, lend.Listener, in
 
 
 class UnrackBackend(Backend):
-    """Backend of `unrack://`, found by the entry point `distributed.comm.backends`."""
+    """The backend of `unrack://`, which Dask finds by the entry point `distributed.comm.backends`."""
 
     def get_connector(self) -> UnrackConnector:
         return UnrackConnector()

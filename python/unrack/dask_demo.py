@@ -1,7 +1,7 @@
-"""A small job of Dask over a pool: `python -m unrack.dask_demo`.
+"""A small Dask job over a pool: `python -m unrack.dask_demo`.
 
-Two workers add a matrix to its transpose, so that half of its blocks pass between them. Prints how long that took over `unrack://`
-and over `tcp://`, and how many of the blocks that a worker got from the other lay in the pool.
+Two workers add a matrix to its transpose, so that half of its blocks pass between them. Prints how long the job took over
+`unrack://` and over `tcp://`, and how many of the blocks that one worker fetched from the other lay in the pool.
 """
 
 import argparse
@@ -21,7 +21,7 @@ _LACKING = 3
 
 
 def in_pool(array: np.ndarray) -> bool:
-    """Whether an array lies in memory of a pool."""
+    """Returns whether an array lies in the memory of a pool."""
     first, last = np.lib.array_utils.byte_bounds(array)
     with Path("/proc/self/maps").open() as maps:
         for line in maps:
@@ -32,7 +32,11 @@ def in_pool(array: np.ndarray) -> bool:
 
 
 def sum_with_transpose(protocol: str, megabytes: int) -> tuple[float, int, int]:
-    """Seconds of the job; how many blocks were asked of the other worker, and how many of these lay in the pool."""
+    """Runs the job over a protocol, on a matrix of `megabytes`.
+
+    Returns its duration in seconds, the number of blocks that one worker then fetched from the other, and how many of these lay
+    in the pool.
+    """
     side = int((megabytes * 1e6 / 8) ** 0.5) // 4 * 4
     with (
         LocalCluster(
@@ -57,7 +61,7 @@ def sum_with_transpose(protocol: str, megabytes: int) -> tuple[float, int, int]:
 
 
 def main() -> int:
-    """Runs the job over both."""
+    """Runs the job over `tcp://` and over `unrack://`, and prints both durations. Returns the exit status."""
     arguments = argparse.ArgumentParser(prog="python -m unrack.dask_demo", description=__doc__)
     arguments.add_argument("--megabytes", type=int, default=64, help="size of the matrix")
     megabytes = arguments.parse_args().megabytes

@@ -1,19 +1,19 @@
-"""Exceptions of the package. They are one family: `except unrack.Error` catches all of them, those of `unrack.rpc` too.
+"""Exceptions of the package. All derive from `unrack.Error`, those of `unrack.rpc` included.
 
 | exception | is also a | exit status of the command | what to do |
 |---|---|---|---|
-| `Refused` | `ValueError` | 2 | correct the scenario or the argument: the text names it |
-| `WrongType` | `Refused`, `TypeError` | 2 | the same: the argument has a type that cannot be read |
+| `Refused` | `ValueError` | 2 | correct the scenario or the argument that the text names |
+| `WrongType` | `Refused`, `TypeError` | 2 | correct the argument: its type cannot be read |
 | `Failed` | `RuntimeError` | 1 | read the text: a run began and failed |
-| `NotWritten` | `Failed`, `OSError` | 1 | make room, or name a folder that can be written; `errno` is the system's |
-| `Lacking` | `OSError` | 3 | `unrack.doctor()` lists what the machine lacks, and how to get it |
+| `NotWritten` | `Failed`, `OSError` | 1 | free disk space, or name a writable folder; `errno` is the system's error number |
+| `Lacking` | `OSError` | 3 | call `unrack.doctor()`: it lists what the machine lacks, and how to get it |
 """
 
 from typing import Self
 
 
 class Error(Exception):
-    """Any failure of Unrack. Its text says what is wrong, where, and what to do."""
+    """Base of all exceptions of Unrack. The text describes the error, where it is, and how to correct it."""
 
 
 class Refused(Error, ValueError):
@@ -32,20 +32,21 @@ class NotWritten(Failed, OSError):
     """A file or a folder cannot be written: the disk is full, or writing is not permitted (exit status 1)."""
 
     def __new__(cls, *args: object) -> Self:
-        # RuntimeError comes first among the bases, but only OSError can make it. Dask unpickles exceptions by this.
+        # RuntimeError precedes OSError among the bases, but only OSError.__new__ can create this object. Dask calls __new__ when it
+        # unpickles an exception.
         return OSError.__new__(cls, *args)
 
     @classmethod
     def because(cls, path: object, why: OSError, hint: str) -> Self:
-        """Returns the error of a path. It has the number (`errno`) of the system's error."""
+        """Returns the error for a path that cannot be written, with the `errno` of the system's error and a hint for the user."""
         error = cls(f"cannot write {path}: {why.strerror or why}: {hint}")
         error.errno, error.filename = why.errno, str(path)
         return error
 
     def __str__(self) -> str:
-        # With a number, OSError has a text of its own.
+        # If `errno` is set, OSError.__str__ would compose a different text.
         return str(self.args[0]) if self.args else ""
 
 
 class Lacking(Error, OSError):
-    """The machine lacks something that is needed (exit status 3); `unrack.doctor()` says more."""
+    """The machine lacks a requirement, such as memory or a program (exit status 3). `unrack.doctor()` lists what it lacks."""

@@ -1,4 +1,4 @@
-"""Temporary folders that go with what holds them."""
+"""Temporary folders that are removed together with the object that owns them."""
 
 import os
 import shutil
@@ -14,10 +14,11 @@ _HINT = "make room there, or set TMPDIR to another folder"
 
 
 class Folder:
-    """A temporary folder. It is removed with this object, at the end of a `with`, or when Python ends.
+    """A temporary folder. It is removed when this object is freed, at the end of a `with` block, or when Python ends.
 
-    Only the process that made it removes it. A child by fork has a copy of this object, and runs its finalizers when it ends;
-    a process that unpickles it names the same folder, which lasts as long as the first process needs it.
+    Only the process that created the folder removes it. This check is needed because a forked child has a copy of this object
+    and runs its finalizer at exit. A process that unpickles this object refers to the same folder, which exists as long as the
+    process that created it needs it.
     """
 
     def __init__(self) -> None:
@@ -28,7 +29,7 @@ class Folder:
         self._end = weakref.finalize(self, _remove, self.path, os.getpid())
 
     def remove(self) -> None:
-        """Removes the folder now, unless another process made it."""
+        """Removes the folder now, unless another process created it."""
         self._end()
 
     def __enter__(self) -> Self:
@@ -52,7 +53,7 @@ def _remove(path: Path, maker: int) -> None:
 
 
 def _elsewhere(path: Path) -> Folder:
-    """Returns a folder that another process made and removes."""
+    """Returns a `Folder` for a path that another process created and will remove."""
     folder = Folder.__new__(Folder)
     folder.path = path
     folder._end = weakref.finalize(folder, _remove, path, -1)

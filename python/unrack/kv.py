@@ -1,4 +1,4 @@
-"""A client of the key-value store `unrack-kv`: a get copies nothing, and its value is read where it lies.
+"""Client of the key-value store `unrack-kv`: a get copies no data, because the client reads the value in the server's memory.
 
     from unrack import kv
 
@@ -7,8 +7,8 @@
         with store.get(b"key") as value:
             print(bytes(value.body), value.version)
 
-Over a pool, the server lends its values to be read only. One that is read stays as it is, and where it is, until the value
-is closed and nothing is left that was made of its body. Over TCP values are copies, by the same calls.
+Over a pool, the server lends its values read-only. A value that a client holds stays valid and unchanged until the client has
+closed it and has dropped every slice or array of its body. Over TCP the same functions return copies.
 """
 
 import os
@@ -19,20 +19,20 @@ from unrack import rpc
 from unrack.closing import Closing
 from unrack.rpc.native import Waiting
 
-# Key's bytes, place, value's bytes, version: as in crates/pool/kv/src/wire.rs.
+# Length of the key, place, length of the value, version: the same layout as in crates/pool/kv/src/wire.rs.
 _HEADER = struct.Struct("<HHIQ")
 _FOUND = struct.Struct("<QQQ")
 _VERSION = struct.Struct("<Q")
 _MOST_PLACES = 1024
 _FULL = 1
-# From this length on, a value that is not read any more is let go at once.
+# Minimum length of a value that is released at once when the client drops it. A smaller one is released by the next get in its place.
 _LARGE = 64 << 10
-# Room for a value that is copied, at first.
+# Room for a copied value in the first attempt.
 _USUAL = 4 << 10
 
 
 class Value(Closing):
-    """A value: its bytes (`body`, to be read only) and its `version`. Versions of a store only grow."""
+    """A value of the store: its read-only bytes (`body`) and its `version`. Within a store, later versions are larger."""
 
     def __init__(self, body: memoryview, version: int, call: rpc.Call | None = None) -> None:
         self.body = body
@@ -40,25 +40,28 @@ class Value(Closing):
         self._call = call
 
     def close(self) -> None:
-        """The value is not read any more. Arrays and slices of its body still keep it."""
+        """Releases the value. Arrays and slices of its body stay valid, and keep the memory until they are dropped."""
         try:
             self.body.release()
         except BufferError:
-            # An array is made of it.
+            # An array of the body still exists, and keeps the memory.
             pass
         if self._call is not None:
             self._call.close()
 
 
 class Store(Closing):
-    """A connection to a store, which threads may share. See `connect`."""
+    """A connection to a store. Threads may share it. See `connect`."""
 
     def __init__(self, client: rpc.Client) -> None:
         self._client = client
         self._places = _Places(client)
 
     def get(self, key: bytes) -> Value | None:
-        """The value of a key, if there is one. As many as 1,024 can be read at a time."""
+        """Returns the value of a key, or None if the store does not have the key.
+
+        Over a pool, a client can hold up to 1,024 values at a time; one more raises `BufferError`.
+        """
         if not self._client.shares_memory:
             return self._read(key)
         place = self._places.take()
@@ -71,22 +74,26 @@ class Store(Closing):
         return Value(self._client.lent(offset, size, place), version)
 
     def put(self, key: bytes, value: bytes | bytearray | memoryview) -> int:
-        """Writes a value, and gives its version."""
+        """Writes the value of a key, and returns its new version. Raises `MemoryError` if the server has no memory for it."""
         version = self._write("kv.put", key, value, 0)
         assert version is not None
         return version
 
     def put_if(self, key: bytes, version: int, value: bytes | bytearray | memoryview) -> int | None:
-        """As `put`, if the key still has this version; 0: if there is no such key. Gives the new version, or None."""
+        """Writes the value only if the key still has this version; 0 means: only if the store does not have the key.
+
+        Returns the new version, or None if the condition does not hold. Raises `MemoryError` if the server has no memory for
+        the value.
+        """
         return self._write("kv.put_if", key, value, version)
 
     def delete(self, key: bytes) -> int | None:
-        """Removes a key. Gives the version that it had, if it was there."""
+        """Removes a key. Returns the version that it had, or None if the store did not have the key."""
         with self._call("kv.delete", key, _VERSION.size) as call:
             return _version(call.answer())
 
     def close(self) -> None:
-        """Values that are read stay."""
+        """Closes the connection. Values that were read stay valid until they are closed."""
         self._client.close()
 
     def _write(
@@ -149,7 +156,7 @@ def _version(answer: memoryview) -> int | None:
 
 
 class _Place:
-    """What the server holds a value by, until the next value is got into it."""
+    """A numbered place, in which the server keeps one value for this client until a get puts another value there."""
 
     def __init__(self, places: "_Places", number: int) -> None:
         self.number = number
@@ -161,7 +168,7 @@ class _Place:
 
 
 class _Places:
-    """Places that hold nothing which is read: the one that was used last is used first."""
+    """The free places of a connection, whose values the client does not use any more. The last one freed is reused first."""
 
     def __init__(self, client: rpc.Client) -> None:
         self._client = client
@@ -170,7 +177,7 @@ class _Places:
         self._next = 0
 
     def take(self) -> _Place:
-        # A list's pop is one step; the lock is not for __del__, which may run inside of it.
+        # list.pop is atomic. The lock cannot guard the list, because __del__ may run while this thread holds the lock.
         try:
             return _Place(self, self._free.pop())
         except IndexError:
@@ -187,7 +194,7 @@ class _Places:
             try:
                 _call(self._client, "kv.let_go", (0, number, 0, 0), (b"", b""), 0).send()
             except (rpc.Error, ValueError):
-                # The next get into the place says it.
+                # The release is best-effort: the next get in this place reports the error.
                 pass
         self._free.append(number)
 
@@ -200,5 +207,5 @@ def connect(
     deadline: float | None = None,
     patience: float = 5.0,
 ) -> Store:
-    """Connects to a store by its name; pool, waiting, deadline and patience are those of `rpc.connect`."""
+    """Connects to a store by its name. `pool`, `waiting`, `deadline` and `patience` have the meanings that `rpc.connect` documents."""
     return Store(rpc.connect(name, pool, waiting=waiting, deadline=deadline, patience=patience))

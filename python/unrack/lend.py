@@ -1,4 +1,4 @@
-"""Buffers by reference: one process fills a buffer of the pool, others read it where it lies.
+"""Passes buffers by reference: one process fills a buffer in the pool, and other processes read it in place.
 
     from unrack import lend
 
@@ -14,15 +14,16 @@
         reference = lend.Reference.unpack(link.stream.recv(lend.Reference.BYTES))
         body = link.receive(reference)
 
-A link has a socket (`stream`) for whatever protocol its user has; buffers pass beside it. `body` is a view of the owner's
-bytes. It stays good when the link is closed and when the owner is killed, and the owner has the buffer back when the last view
-of it, and all that was made of them, is gone: arrays of NumPy, buffers of Arrow, tensors.
+A link has a socket (`stream`), over which the two processes can use any protocol of their choice, for example to send references.
+The bytes of a buffer do not pass through the socket: `body` is a view of the owner's memory. The view stays valid when the link is
+closed and when the owner is killed. The owner gets the buffer back when the reader has dropped all views of it, and all objects
+that use these views, such as NumPy arrays, Arrow buffers and tensors.
 
-`unrack.arrow`, `unrack.dask` and `unrack.torch` are built on it. An endpoint has no link to itself: a process that has both ends
-of one has two endpoints.
+`unrack.arrow`, `unrack.dask` and `unrack.torch` are built on this module. An endpoint cannot open a link to itself, so a process
+that is both ends of a link needs two endpoints.
 
-A child by fork must connect for itself: what it has from its parent is refused (`unrack.rpc.Invalid`), and closing or
-forgetting it does not affect the parent. Bytes that the parent received can still be read.
+A forked child has to connect for itself. If it uses an endpoint, link or buffer of its parent, `unrack.rpc.Invalid` is raised;
+closing or dropping one does not affect the parent. The child can still read bytes that the parent received before the fork.
 """
 
 import ctypes
@@ -44,46 +45,52 @@ _REFERENCE = struct.Struct("<QQ")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What the owner of a buffer tells the peer it is lent to: good once, and for this peer only. It names the loan, not only the buffer:
-    a buffer that is lent twice has two references."""
+    """Name of a loan, which the owner of a buffer sends to the peer that it lends the buffer to.
+
+    Only this peer can receive the loan, and only once. A buffer that is lent twice has two references, because a reference names
+    the loan and not the buffer.
+    """
 
     #: Place of the buffer and number of the loan, as the library packs them.
     offset: int
     size: int
 
-    #: Length of a packed reference.
+    #: Length of a packed reference in bytes.
     BYTES: ClassVar[int] = _REFERENCE.size
 
     def pack(self) -> bytes:
-        """Gives the bytes to send."""
+        """Returns the reference as bytes, to be sent to the peer."""
         return _REFERENCE.pack(self.offset, self.size)
 
     @classmethod
     def unpack(cls, packed: bytes | bytearray | memoryview) -> Self:
-        """Reads what `pack` gave."""
+        """Returns the reference that `pack` encoded."""
         return cls(*_REFERENCE.unpack(packed))
 
 
 class _NoLink(Error):
-    """No peer has opened a link in time."""
+    """No peer opened a link in time."""
 
 
 class _Closable(Closing):
-    """Holder of a handle until it is closed."""
+    """Base of objects that own a handle of the C library until they are closed."""
 
     _handle: Handle | None
 
     def close(self) -> None:
-        """Gives it up. What was made of it stays good."""
+        """Closes this object. Objects that were created from it stay valid."""
         self._handle = None
 
     @property
     def is_inherited(self) -> bool:
-        """Whether a parent process made it, before a fork."""
+        """Whether the parent process created this object before a fork, so that this process cannot use it."""
         return self._handle is not None and self._handle.is_inherited
 
     def check_process(self) -> None:
-        """Raises `unrack.rpc.Invalid` if a parent process made it, and `ValueError` if it is closed."""
+        """Checks that this process can use the object.
+
+        Raises `unrack.rpc.Invalid` if the parent process created it before a fork, and `ValueError` if it is closed.
+        """
         self._open().check_process()
 
     def _open(self) -> Handle:
@@ -93,65 +100,72 @@ class _Closable(Closing):
 
 
 class Buffer(_Closable):
-    """A buffer of this process, to be filled by `body` and then lent. Readers keep it when it is closed."""
+    """A buffer of this process: the process fills it through `body`, then lends it. Readers keep it after it is closed."""
 
     def __init__(self, handle: Handle, size: int) -> None:
         self._handle = handle
         self.size = size
         base = native.get("buffer_bytes", handle.pointer)
-        #: The bytes: to be written until the buffer is lent, and read as long as it is there. They hold what was there before.
+        #: The buffer's bytes. The owner may write them until it lends the buffer, and read them until it closes the buffer. They are
+        #: not zeroed: at first they hold data of an earlier use.
         self.body: memoryview = native.view(base, size, handle)[1]
 
     def close(self) -> None:
-        """Gives the buffer back, as soon as no reader has it and nothing is left that was made of its body."""
+        """Returns the buffer to the pool, once no reader has it and no slice or array of its body is left."""
         super().close()
         native.release(self.body)
 
 
 class Endpoint(_Closable):
-    """A connection to the pool at a socket (None: the user's own), to pass buffers. Threads may share it."""
+    """A connection to a pool, over which a process passes buffers. Threads may share it.
+
+    `pool` is the path of the pool's socket; None selects the pool of the current user.
+    """
 
     def __init__(self, pool: str | os.PathLike[str] | None = None) -> None:
         place = native.encoded(pool)
         self._handle = native.aside(lambda: Handle("endpoint", "endpoint_connect", place))
 
     def listen(self, name: str) -> "Listener":
-        """Accepts links under a name."""
+        """Registers a name in the pool, and returns a listener that accepts the links which peers open by that name."""
         arguments = self._open().pointer, native.encoded(name)
         return Listener(native.aside(lambda: Handle("listener", "endpoint_listen", *arguments)), name)
 
     def open(self, name: str, *, patience: float = 5.0) -> "Link":
-        """Opens a link to who listens under a name, which has `patience` seconds to accept it."""
+        """Opens a link to the process that listens under a name. That process has `patience` seconds to accept the link."""
         arguments = self._open().pointer, native.encoded(name), native.nanoseconds(patience)
         return Link(native.aside(lambda: Handle("link", "endpoint_open", *arguments)))
 
     def buffer(self, size: int, *, writable: bool = False) -> Buffer:
-        """Takes a buffer that any number of links can lend, to readers that cannot write it.
+        """Allocates a buffer of `size` bytes in the pool. It can be lent over any number of links, to readers that cannot write it.
 
-        One that is `writable` is lent once, and its reader may write it until it returns it. All peers that were lent such a buffer
-        can write all of them: they have to trust each other.
+        A `writable` buffer can be lent only once, and its reader may write it until it returns the buffer. Each peer that was
+        lent a writable buffer can write all writable buffers of this endpoint, so these peers have to trust each other.
         """
         arguments = self._open().pointer, native.length(size), writable
         return Buffer(Handle("buffer", "endpoint_buffer", *arguments), size)
 
 
 class Listener(_Closable):
-    """A name under which links are accepted: by a thread of the library, so that no peer waits for this program."""
+    """Accepts links under a name. A thread of the library accepts them, so that a peer does not wait until this program is ready."""
 
     def __init__(self, handle: Handle, name: str) -> None:
         self._handle = handle
-        #: The name.
+        #: The name under which this listener accepts links.
         self.name = name
 
     def accept(self, timeout: float | None = None) -> "Link":
-        """Gives the next link: waits for one up to `timeout` seconds (`TimeoutError`), or for ever. 0 looks once."""
+        """Returns the next link that a peer opens.
+
+        Waits up to `timeout` seconds, then raises `TimeoutError`. None waits without a limit, and 0 does not wait.
+        """
         link = self.try_accept(timeout)
         if link is None:
             raise TimeoutError(f"no peer has opened a link within {timeout} s")
         return link
 
     def try_accept(self, timeout: float | None = 0) -> "Link | None":
-        """Gives the next link, if there is one within `timeout` seconds."""
+        """Returns the next link, or None if no peer opens one within `timeout` seconds."""
 
         def accept(limit: int) -> Link:
             handle = Handle("link", "listener_accept", self._open().pointer, limit)
@@ -165,12 +179,12 @@ class Listener(_Closable):
             return None
 
     def fileno(self) -> int:
-        """Gives a descriptor that is readable when a link may be there, for `selectors` and event loops. It is not to be read."""
+        """Returns a descriptor for `selectors` and event loops: it is readable when a link may be waiting. Do not read from it."""
         return int(native.get("listener_descriptor", self._open().pointer))
 
 
 class Link(_Closable):
-    """A connection to a peer: a socket, and the buffers that both lend each other. Threads may share it."""
+    """A connection to a peer: a socket, over which either side may also lend buffers to the other. Threads may share it."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
@@ -180,9 +194,10 @@ class Link(_Closable):
 
     @property
     def stream(self) -> socket.socket:
-        """The byte stream to the peer. Its end says that the peer has closed the link, or is gone.
+        """The byte stream to the peer. It ends when the peer has closed the link or has ended.
 
-        A child by fork has the same socket, and would take its parent's bytes: it is refused there (`unrack.rpc.Invalid`).
+        Raises `unrack.rpc.Invalid` in a forked child, because the child shares the socket with its parent and would take bytes
+        that are meant for the parent.
         """
         if self._handle is not None:
             self._handle.check_process()
@@ -190,26 +205,31 @@ class Link(_Closable):
 
     @property
     def process(self) -> int:
-        """The process at the other side, as the kernel knows it."""
+        """Process number of the peer, as the kernel reports it."""
         return int(native.get("link_process", self._open().pointer))
 
     @property
     def lent(self) -> int:
-        """How many buffers the peer has."""
+        """Number of buffers that are lent to the peer over this link."""
         return int(native.get("link_lent", self._open().pointer))
 
     def lend(self, buffer: Buffer) -> Reference:
-        """Lends the peer a buffer, which is not to be written any more. Gives what the peer has to be told."""
+        """Lends a buffer to the peer. Returns the reference, which the caller has to send to the peer.
+
+        The caller must not write to the buffer after this call.
+        """
         offset = ctypes.c_uint64()
         native.run("link_lend", self._open().pointer, buffer._open().pointer, ctypes.byref(offset))
         return Reference(offset.value, buffer.size)
 
     def receive(self, reference: Reference, *, writable: bool = False) -> memoryview:
-        """Gives the bytes of a buffer that the peer has lent, where they are. They are returned with the last view. A reference that was
-        received before, or by another link, is refused (`rpc.ProtocolError`).
+        """Returns a view of the bytes of a buffer that the peer has lent, in place. The loan ends when the last view is dropped.
 
-        `writable` is for what the peer took as such, and this process may write. Otherwise the view is to be read
-        only. The peer has this memory, too: of one that is not trusted, copy what is to be checked, and use the copy.
+        The view is read-only. With `writable`, this process may also write to it; the peer must have allocated the buffer as
+        writable. The peer has the memory mapped too and can change it at any time: if the peer is not trusted, copy the bytes
+        first, then check and use the copy.
+
+        Raises `rpc.ProtocolError` if the reference was received before, or belongs to another link.
         """
         arguments = self._open().pointer, reference.offset, native.length(reference.size), writable
         loan = Handle("loan", "link_receive", *arguments)
@@ -217,6 +237,6 @@ class Link(_Closable):
         return body if writable else body.toreadonly()
 
     def close(self) -> None:
-        """Closes the socket. What was received stays, and so does what the peer has."""
+        """Closes the socket. Buffers that this process or the peer has received over the link stay valid."""
         super().close()
         self._stream.close()

@@ -1,4 +1,4 @@
-"""Messages of one's own: arrivals, sizes and pairs from any iterables, as the work of a scenario."""
+"""User-defined workloads: lists of messages whose times, sizes, sources and destinations come from any iterables."""
 
 import itertools
 import math
@@ -18,29 +18,38 @@ Numbers = Iterable[int] | int
 _KINDS = ("read", "write", "rmw", "flow")
 _MOST_NODES = 1 << 32
 _MOST_BYTES = 1 << 64
-# Simulated time is less than half of what 64 bits of picoseconds hold: 106 days.
+# Limit of simulated time: 2^63 ps, which is 106 days.
 _END_PS = 1 << 63
 _MOST_MESSAGES = 1 << 32
-# Bytes that a message takes as Python's objects.
+# Approximate bytes that a message takes as Python objects.
 _BYTES_EACH = 200
 _HINT = "make room there, or name another folder"
 
 
 class Messages:
-    """A list of messages, each at its time: the work of a scenario, in open loop.
+    """A list of messages, each with its start time, as an open-loop workload of a scenario.
 
-    Every argument is one value for all, or an iterable: a list, an array (NumPy, pandas, Arrow), or a generator. Those that have a
-    length have the same one; a generator is read as far as the others go, or `count` says, and so may have no end.
+    Each argument is either one value for all messages, or an iterable: a list, an array (NumPy, pandas, Arrow), or a generator.
+    All arguments that have a length must have the same length. A generator may be endless: it is read only up to that length, or
+    up to `count`.
 
-    `src`, `dst`: nodes, from 0 on. `bytes`: payload, at least 1; parts of a byte are rounded up. When: `start_ns`, times in any order,
-    or `gaps_ns`, the time of the first message and those between one and the next. Times are numbers of any type in ns, which are added
-    exactly and rounded to picoseconds. `kind`: `read`, `write`, `rmw` or `flow`.
+    Args:
+        src: Sending nodes, numbered from 0.
+        dst: Receiving nodes, numbered from 0.
+        bytes: Payload of each message, at least 1 byte; fractions of a byte are rounded up.
+        start_ns: Start times in ns, in any order. Give either these or `gaps_ns`.
+        gaps_ns: Start time of the first message, then the time from each message to the next, in ns. Gaps are added exactly,
+            and the sums are rounded to picoseconds.
+        kind: `read`, `write`, `rmw` or `flow`.
+        count: Number of messages.
+
+    Times may be numbers of any type. Example:
 
         rng = numpy.random.default_rng(7)
         Messages(src=itertools.cycle(range(4)), dst=4, bytes=rng.choice([64, 4096], 1000), gaps_ns=rng.exponential(500, 1000))
 
-    Raises `Refused` if lengths differ, nothing says how many there are, there are none, or one is wrong; `Lacking` if there are more than
-    the machine's memory holds.
+    Raises `Refused` if lengths differ, if no argument determines the number of messages, if there are no messages, or if a value
+    is invalid. Raises `Lacking` if the messages do not fit into the machine's memory.
     """
 
     def __init__(
@@ -78,8 +87,10 @@ class Messages:
         return len(self._rows)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Writes the list as CSV, which `workload.file` takes, and returns the path. An earlier file is replaced when all is
-        written. Raises `NotWritten` if it cannot be."""
+        """Writes the messages to a CSV file for the scenario key `workload.file`, and returns the path of the file.
+
+        An existing file is replaced only after all messages are written. Raises `NotWritten` if the file cannot be written.
+        """
         try:
             path = Path(fspath(path))
         except TypeError as why:
@@ -93,8 +104,11 @@ class Messages:
         return path
 
     def on(self, scenario: Scenario | str | PathLike[str]) -> Scenario:
-        """Returns a scenario with these messages as its work, instead of what it had. They are in a temporary file, which lasts as
-        long as one of the two. Raises `NotWritten` if it cannot be written."""
+        """Returns a copy of the scenario whose workload is these messages.
+
+        The messages are stored in a temporary file, which exists as long as this object or the returned scenario exists. Raises
+        `NotWritten` if the file cannot be written.
+        """
         if self._folder is None:
             folder = Folder()
             self.save(folder.path / "messages.csv")
@@ -108,10 +122,10 @@ class Messages:
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
-    """Writes a file aside and renames it, so that a file of this name is whole whatever happens."""
+    """Writes a temporary file next to `path` and renames it, so that a file of this name is always complete."""
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
-        # A pipe or a device, which is not replaced.
+        # A pipe or a device must be written in place, not replaced.
         with path.open("w", encoding="ascii") as file:
             file.writelines(lines)
         return
@@ -128,7 +142,7 @@ def _write(path: Path, lines: Iterable[str]) -> None:
 
 
 def _listed(column: object) -> object:
-    """Returns the values of an array as Python's own, which are exact and fast, and any other column as it is."""
+    """Returns an array as a list of Python values, which are exact and fast to read, and any other column unchanged."""
     dtype = getattr(column, "dtype", None)
     if is_one(column) or getattr(dtype, "kind", None) in ("m", "M"):
         return column
@@ -140,7 +154,7 @@ def _listed(column: object) -> object:
 
 
 def _number(columns: dict[str, object], count: object) -> int | None:
-    """Returns how many messages there are, or None if a column of unknown length says it."""
+    """Returns the number of messages, or None if it depends on a column of unknown length, such as a generator."""
     lengths = {name: length for name, column in columns.items() if (length := _length(column)) is not None}
     shortest = min(lengths, key=lambda name: lengths[name], default="")
     if count is not None:
@@ -160,7 +174,7 @@ def _number(columns: dict[str, object], count: object) -> int | None:
 
 
 def _check_memory(number: int) -> None:
-    """Raises `Lacking` for more messages than the machine's memory holds."""
+    """Raises `Lacking` if this number of messages does not fit into the machine's memory."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if number * _BYTES_EACH > memory:
         raise Lacking(
@@ -181,7 +195,7 @@ def _is_endless(column: object) -> bool:
 
 
 def _read(name: str, column: Any, ended: list[str]) -> Iterator[Any]:
-    """Reads the values of a column. If it ends, its name is noted."""
+    """Yields the checked values of a column. When the column ends, its name is appended to `ended`."""
     values = itertools.repeat(column) if is_one(column) else iter(column)
     if name == "gaps_ns":
         yield from _starts(values)
@@ -200,7 +214,7 @@ def _checked(name: str, values: Iterator[Any]) -> Iterator[Any]:
 
 
 def _starts(gaps: Iterator[Any]) -> Iterator[int]:
-    """Returns the sums of gaps in whole picoseconds. What is less than one is carried, so that nothing is lost over many."""
+    """Yields the running sums of gaps in whole picoseconds. Fractions are carried over, so that no rounding errors accumulate."""
     ps, rest = 0, 0.0
     for place, gap in enumerate(gaps):
         try:
@@ -224,7 +238,7 @@ def _start(value: Any) -> int:
 
 
 def _picoseconds(value: Any) -> tuple[int, float]:
-    """Returns a time as whole picoseconds and the part of one that is left."""
+    """Converts a time in ns to whole picoseconds and the remaining fraction of a picosecond."""
     ps = number_of(value) * 1000
     if ps < 0:
         raise ValueError("times are at least 0")

@@ -1,4 +1,4 @@
-"""Pictures of run folders, for notebooks."""
+"""Draws the pictures of run folders, for notebooks."""
 
 import base64
 import html
@@ -10,7 +10,10 @@ from unrack.folders import Folder
 
 
 def pictures_of(folder: Path) -> list[str]:
-    """Returns the pictures of the folder's report, as SVG; of a folder that no report shows, such as a study's, its own."""
+    """Returns the pictures of a run folder's report as SVG.
+
+    For a folder that `unrack report` does not support, such as the folder of a study, returns the SVG files in it.
+    """
     if not any((folder / name).exists() for name in ("summary.json", "map.json", "sweep.json")):
         return [path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.svg"))]
     with Folder() as drawn:
@@ -19,7 +22,7 @@ def pictures_of(folder: Path) -> list[str]:
 
 
 def saved_pictures(save: Callable[[Path], None]) -> list[str]:
-    """Returns the pictures of a run that `save` writes to a folder."""
+    """Returns the pictures, as SVG, of a run that `save` writes to a temporary folder."""
     with Folder() as above:
         folder = above.path / "run"
         save(folder)
@@ -27,12 +30,12 @@ def saved_pictures(save: Callable[[Path], None]) -> list[str]:
 
 
 def html_of_run(rows: Mapping[str, object], pictures: list[str]) -> str:
-    """Returns a table of figures, and pictures, as HTML for a notebook."""
+    """Returns HTML for a notebook: a table of named figures, then the pictures."""
     cells = "".join(
         f"<tr><th style='text-align:left'>{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>"
         for name, value in rows.items()
     )
-    # As images: each picture has its own styles, which would meet those of the others.
+    # Embedded as images, because inline SVGs would share their styles with each other.
     images = "".join(
         f"<div><img style='max-width:100%' src='data:image/svg+xml;base64,{_base64(one)}'></div>"
         for one in pictures

@@ -1,4 +1,4 @@
-"""Questions about a program that are asked in this process, with progress and Ctrl-C; the command makes the runs."""
+"""Verbs that this process evaluates itself, so that it can show progress and handle Ctrl-C; the command performs the runs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -7,17 +7,17 @@ from unrack import _native
 from unrack.command import command_path
 from unrack.progress import shown
 
-# Questions by their verb; the answer is what the command prints with `--json`.
+# Native function of each verb that this process evaluates. It returns the JSON that the command prints with `--json`.
 _ASKED: Mapping[str, Callable[..., str]] = {"compare": _native.compare, "map": _native.map}
-# Steps of one percent.
+# Progress steps of the native code per percent of the bar.
 _SCALE = 10.0
 
 
 def is_asked_here(verb: Sequence[str], options: Mapping[str, Any]) -> bool:
-    """Returns whether this process asks the question itself.
+    """Returns whether this process evaluates a verb itself, instead of running the command for it.
 
-    The command asks where QEMU records the program, whose run claims signals and the terminal as the command has them, and where an
-    expression judges the answer, since the exit status of the command is what says that it holds.
+    The command is run in two cases. With `--access` other than `pages`, QEMU records the program, and needs the signals and the
+    terminal as the command has them. With `--fail-if`, the exit status of the command is the result of the expression.
     """
     if options.get("--fail-if") is not None or options.get("--access") not in (None, "pages"):
         return False
@@ -25,7 +25,7 @@ def is_asked_here(verb: Sequence[str], options: Mapping[str, Any]) -> bool:
 
 
 def ask(verb: str, options: Mapping[str, Sequence[str]], command: Sequence[str]) -> str:
-    """Asks a question, and returns the answer as JSON. `options` are by their names without dashes."""
+    """Evaluates a verb in this process, and returns its result as JSON. The keys of `options` are their names without dashes."""
     known = {name: list(values) for name, values in options.items() if name != "access"}
     with shown(verb, "%", None, _SCALE) as show:
         return _ASKED[verb](command_path(), list(command), known, show)

@@ -1,7 +1,7 @@
-"""Links between all ranks of a group of processes: messages with tags, whose bytes lie in the pool.
+"""Links between all ranks of a group of processes, which pass tagged messages through the pool.
 
-`unrack.torch` is built on it. Short messages go over the link's socket; longer ones are written once, into a buffer, and read in
-place by each rank that it is posted to.
+`unrack.torch` is built on this module. Short messages go over a link's socket. The sender writes a longer message once, into a
+buffer of the pool, and each rank that it is posted to reads it in place.
 """
 
 import collections
@@ -19,33 +19,33 @@ from unrack import lend, rpc
 
 __all__ = ["Ended", "Message", "Peer", "Ranks"]
 
-#: Messages up to this length are copied over the socket: a reference costs more (measured).
+#: Maximum length in bytes of a message that is copied over the socket, because up to this length a reference costs more (measured).
 SHORT = 128 << 10
-# Time for which who waits for a message stays awake.
+# Time for which a receiver polls before it sleeps.
 _AWAKE_NS = 50_000
-# Tag, offset of the buffer, bytes.
+# Tag, offset of the buffer, length in bytes.
 _HEADER = struct.Struct("<qQQ")
 _INLINE = 2**64 - 1
-# First message of a link: rank, and which of its links it is.
+# First message of a link: the rank of its sender, and which of the two links of this pair it is.
 _HELLO = struct.Struct("<II")
 
-#: Bytes of a message: of the pool, or a copy.
+#: Bytes of a message: a view of the pool's memory, or a copy.
 Message = memoryview
 
 
 class Ended(RuntimeError):
-    """A rank is gone, or has left the group."""
+    """Another rank has ended, has left the group, or uses another pool."""
 
 
 class Peer:
-    """A link to another rank. Several threads may take messages; each tag has an order of its own."""
+    """A link to another rank. Several threads may take messages. Messages arrive in order within a tag, but not across tags."""
 
     def __init__(self, rank: int, link: lend.Link, timeout: float | None) -> None:
         self.rank = rank
         self._link = link
         self._timeout = timeout
         link.stream.settimeout(timeout)
-        # The same socket, by which nothing is waited for.
+        # Non-blocking duplicate of the same socket.
         self._at_once = link.stream.dup()
         self._at_once.settimeout(0)
         self._came: dict[int, collections.deque[Message]] = {}
@@ -55,7 +55,10 @@ class Peer:
         self._late: queue.SimpleQueue[bytes | None] | None = None
 
     def post(self, tag: int, message: lend.Buffer | bytes | memoryview) -> None:
-        """Sends a message. A buffer is lent, and was filled; bytes are copied. It does not wait for the peer."""
+        """Sends a message without waiting for the peer. A filled buffer is lent to the peer; bytes are copied.
+
+        Raises `Ended` if the peer is gone.
+        """
         self._link.check_process()
         if isinstance(message, lend.Buffer):
             try:
@@ -67,7 +70,10 @@ class Peer:
             self._send(_HEADER.pack(tag, _INLINE, len(message)) + message)
 
     def take(self, tag: int) -> Message:
-        """Waits for the next message with a tag. It may be read, and is given back with its last view."""
+        """Waits for the next message with a tag, and returns it read-only. Its memory is returned when the last view is dropped.
+
+        Raises `Ended` if the peer is gone, and `TimeoutError` if it sends no message in time.
+        """
         self._link.check_process()
         while True:
             with self._changed:
@@ -75,14 +81,14 @@ class Peer:
                 if came:
                     return came.popleft()
                 if self._reading:
-                    # Who reads stops at each message.
+                    # Another thread reads the socket. It notifies after each message.
                     self._changed.wait()
                     continue
                 self._reading = True
             self._read_one()
 
     def look(self, tag: int) -> bool:
-        """Whether a message with a tag has come, once those that have come are read. It does not wait for others."""
+        """Returns whether a message with a tag has arrived. Reads the messages that are in the socket, but does not wait for more."""
         self._link.check_process()
         while True:
             with self._changed:
@@ -94,18 +100,18 @@ class Peer:
             self._read_one()
 
     def has(self, tag: int) -> bool:
-        """Whether a message with a tag is there, or may be: then `take` does not wait long."""
+        """Returns whether a message with this tag has arrived or may be in the socket, so that `take` is unlikely to wait long."""
         with self._changed:
             if self._came.get(tag):
                 return True
         return bool(select.select([self._link.stream], [], [], 0)[0])
 
     def fileno(self) -> int:
-        """Descriptor that is readable when a message is there that was not read yet."""
+        """Returns a descriptor that is readable while the socket holds an unread message."""
         return self._link.stream.fileno()
 
     def close(self) -> None:
-        """Ends the link. Messages that were taken stay. A child by fork leaves its parent's link alone."""
+        """Closes the link. Messages that were taken stay valid. A forked child does not close a link of its parent."""
         if self._link.is_inherited:
             return
         if self._late is not None:
@@ -118,7 +124,7 @@ class Peer:
         self._link.close()
 
     def _read_one(self) -> None:
-        """Reads the next message, for who has set `_reading`."""
+        """Reads the next message from the socket. Only the thread that has set `_reading` may call this."""
         try:
             self._read()
         finally:
@@ -155,7 +161,7 @@ class Peer:
         return received
 
     def _soon(self, left: memoryview) -> int | None:
-        """Bytes that come within the time that falling asleep and being woken would take."""
+        """Polls for as long as a sleep and a wakeup would take. Returns the number of bytes received, or None if no bytes arrive."""
         end = time.perf_counter_ns() + _AWAKE_NS
         while True:
             try:
@@ -166,7 +172,7 @@ class Peer:
                 os.sched_yield()
 
     def _send(self, packet: bytes) -> None:
-        """Sends a packet, or has a thread send it if the socket is full: both ranks may send before they receive."""
+        """Sends a packet. If the socket is full, a thread sends the rest, because two ranks may both send before they receive."""
         with self._sending:
             sent = 0
             if self._late is None:
@@ -187,7 +193,7 @@ class Peer:
             while (packet := packets.get()) is not None:
                 self._link.stream.sendall(packet)
         except OSError:
-            # Who waits for the peer is told.
+            # A caller that waits for this peer gets the error.
             pass
 
     def _ended(self) -> Ended:
@@ -195,7 +201,7 @@ class Peer:
 
 
 class Ranks:
-    """All other ranks of a group, by two links each: for what all do in one order, and for single messages."""
+    """The links to all other ranks of a group. Each rank has two: one for collectives, one for point-to-point messages."""
 
     def __init__(
         self,
@@ -206,7 +212,16 @@ class Ranks:
         ask: Callable[[int], str],
         timeout: float | None,
     ) -> None:
-        """`tell` publishes the name of a rank, `ask` waits for that of another."""
+        """Connects to all other ranks.
+
+        Args:
+            rank: Number of this rank.
+            size: Number of ranks in the group.
+            pool: Path of the pool's socket; None selects the pool of the current user.
+            tell: Publishes the name under which a rank listens.
+            ask: Waits for the name that another rank has published, and returns it.
+            timeout: Seconds to wait for another rank; None sets a limit of one hour for connecting, and none for messages.
+        """
         self.rank, self.size = rank, size
         self.endpoint = lend.Endpoint(pool)
         links: list[dict[int, Peer]] = [{}, {}]
@@ -233,13 +248,13 @@ class Ranks:
                     link.close()
                     continue
                 links[kind][other] = Peer(other, link, timeout)
-        #: For collectives, which all ranks run in one order.
+        #: Links for collectives, which all ranks run in the same order.
         self.together = links[0]
-        #: For messages between two ranks.
+        #: Links for messages between two ranks.
         self.single = links[1]
 
     def close(self) -> None:
-        """Leaves the group."""
+        """Leaves the group: closes all links and the connection to the pool."""
         for peer in (*self.together.values(), *self.single.values()):
             peer.close()
         self.endpoint.close()

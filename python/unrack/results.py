@@ -1,4 +1,4 @@
-"""Results of the command's verbs."""
+"""Runs verbs of the command, and holds their results."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,16 +14,21 @@ from unrack.questions import ask, is_asked_here
 from unrack.tables import Table
 from unrack.values import is_one
 
-# What an argument of the command may be.
+# Types of an argument of the command.
 Value = str | int | float | PathLike[str]
 Values = Value | Sequence[Value]
 
 
 class Result(Mapping[str, Any]):
-    """Result of a verb: the object that it prints with `--json`, as a mapping, and its run folder.
+    """Result of a verb: a mapping with the content of the JSON object that the verb prints with `--json`.
 
-    `summary` is the object, `text` what a verb without `--json` prints, `folder` the run folder or None. A folder that was not
-    named is a temporary one, which goes with the result.
+    Attributes:
+        summary: The JSON object; empty if the verb has no `--json`.
+        text: Output of the verb: the JSON text, or the plain text of a verb without `--json`.
+        folder: Run folder, or None if the verb writes none. If the caller named no folder, it is a temporary folder, which is
+            removed together with this result.
+        status: Exit status of the command.
+        verb: Name of the verb.
     """
 
     def __init__(
@@ -50,11 +55,14 @@ class Result(Mapping[str, Any]):
 
     @property
     def tables(self) -> list[str]:
-        """Names of the tables in the folder."""
+        """Names of the tables in the run folder."""
         return [] if self.folder is None else sorted(path.stem for path in self.folder.glob("*.parquet"))
 
     def table(self, name: str) -> Table:
-        """Returns a table of the folder, such as `trace`. Raises `Failed` if it cannot be read, `KeyError` if it is not there."""
+        """Returns a table of the run folder, such as `trace`.
+
+        Raises `KeyError` if the folder does not have the table, and `Failed` if the table cannot be read.
+        """
         if self.folder is None or name not in self.tables:
             raise KeyError(
                 f"`unrack {self.verb}` made no table {name}; there are: {', '.join(self.tables) or 'none'}"
@@ -82,10 +90,16 @@ def called(
     out: str | None = None,
     trailing: bool = False,
 ) -> Result:
-    """Runs a verb. `options` are by their flags; `lists` say which take several values, and with what between them.
+    """Runs a verb of the command, and returns its result.
 
-    `json_to` is how the verb gives JSON: `stdout`, `file`, or None. `out` is the flag of the run folder. With `trailing`, the
-    positional arguments are a program and what it is given.
+    Args:
+        verb: Name of the verb, one string for each word.
+        options: Values of the options, by flag; None and False leave an option out, True gives only its flag.
+        positional: Positional arguments.
+        lists: Flags of the options that take several values, with the separator of the values; None repeats the flag.
+        json_to: Place where the verb writes JSON: `stdout`, `file`, or None if it writes no JSON.
+        out: Flag of the run folder, or None if the verb has none.
+        trailing: Whether the positional arguments are a program and its arguments.
     """
     options = dict(options)
     folder, temporary = None, None
@@ -107,9 +121,9 @@ def called(
         file = aside.path / "result.json"
         if json_to is not None:
             arguments += ["--json"] if json_to == "stdout" else ["--json", str(file)]
-        # Names that begin as an option does are none.
+        # After `--`, a positional argument that begins with a hyphen is not taken for an option.
         arguments += [*(["--"] if positional else []), *(_text(one) for one in positional)]
-        # The program's own output goes where ours does.
+        # With JSON in a file, stdout is inherited: the output of the program that the verb runs goes to this process's stdout.
         to = None if json_to == "file" else -1
         text, status = execute(arguments, stdout=to, passes_status=json_to == "file" and trailing)
         if json_to == "file":

@@ -1,4 +1,4 @@
-"""Scenarios: a network, a fabric, and its work."""
+"""Scenarios: descriptions of a network, a fabric and a workload, which a simulation runs."""
 
 import json
 import tomllib
@@ -12,15 +12,15 @@ from unrack.errors import Refused, WrongType
 from unrack.folders import Folder
 from unrack.values import plain, quoted, settings, text_of
 
-# Keys that select the kind of their table, whose other keys depend on it: crates/sim/rack/src/tree.rs.
+# Keys that select the kind of their table. The other keys of the table depend on the kind: see crates/sim/rack/src/tree.rs.
 _SELECTS = ("kind", "protocol", "cdf", "cdf_file", "pareto")
 
 
 class Scenario:
     """A scenario: network, fabric, hosts, workload and faults, as `unrack scenario explain` lists them.
 
-    Made from a file (`Scenario("rack.toml")`), from text (`Scenario.from_toml(text)`) or from keywords, one for each
-    section, whose values are those of the file:
+    A scenario is made from a file (`Scenario("rack.toml")`), from text (`Scenario.from_toml(text)`), or from keywords. There is
+    one keyword for each section of the file, and its value has the same keys as that section:
 
         Scenario(
             network={"topology": {"kind": "star", "nodes": 8}},
@@ -28,8 +28,9 @@ class Scenario:
             workload={"kind": "memory", "load": 0.5, "messages": 10_000},
         )
 
-    Numbers may be of any library, whole ones also floats (`1e6`). A scenario does not change; `replace` returns another one. Keys
-    and values are checked when they are needed, or by `check`, with the errors of the command: `Refused`, which names the line.
+    Numbers may be of any library, and an integer may be given as a float (`1e6`). A scenario is immutable; `replace` returns a
+    modified copy. Keys and values are checked when they are first used, or by `check`. An invalid one raises `Refused` with the
+    error message of the command, which names the line.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Scenario:
         self._set: dict[str, str] = {}
         self._path: Path | None = None
         self._text: str | None = None
-        # Folders of files that the settings name.
+        # Temporary folders of files that the settings name, held so that the files exist as long as this scenario.
         self._folders: tuple[Folder, ...] = ()
         if path is None:
             self._text = _native.toml_from_json(json.dumps(plain(given)))
@@ -69,7 +70,7 @@ class Scenario:
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
-        """Returns a scenario of this text. Files that it names are relative to the current folder."""
+        """Returns a scenario from TOML text. Relative paths in the text are relative to the current folder."""
         if not isinstance(text, str):
             raise WrongType(f"{text!r} is no text of a scenario")
         quoted(text)
@@ -78,10 +79,11 @@ class Scenario:
         return scenario
 
     def replace(self, settings_: Mapping[str, object] | None = None, /, **sections: object) -> Self:
-        """Returns this scenario with other values, as `--set` replaces those of a file.
+        """Returns a copy of this scenario with some values replaced, as the option `--set` of the command replaces values of a file.
 
-        `replace(fabric={"protocol": "cxl"}, seed=3)` and `replace({"fabric.protocol": "cxl", "seed": 3})` are the same. A later
-        value replaces an earlier one; another kind, such as of `fabric.protocol`, drops what was set for the earlier kind.
+        `replace(fabric={"protocol": "cxl"}, seed=3)` and `replace({"fabric.protocol": "cxl", "seed": 3})` are equivalent. A
+        later value of a key replaces an earlier one. A new value of a key that selects a kind, such as `fabric.protocol`, also
+        drops all settings of that table which were made for the earlier kind.
         """
         new = {**settings({} if settings_ is None else settings_), **settings(sections)}
         dropped = [table for key, text in new.items() for table in self._replaced_tables(key, text)]
@@ -90,20 +92,21 @@ class Scenario:
         return other
 
     def check(self) -> dict[str, object]:
-        """Checks that the scenario can be run, and says what it is.
+        """Checks that the scenario can be run, and returns a summary of it.
 
-        Returns `protocol`, `workload`, `nodes`, `seed`, `hash` (16 hexadecimal digits, equal for equal values) and
-        `memory_bytes`, about what a run takes. Raises `Refused`, or `Lacking` if there is too little memory.
+        The summary has `protocol`, `workload`, `nodes`, `seed`, `hash` (16 hexadecimal digits, equal for scenarios with equal
+        values) and `memory_bytes` (approximate memory of a run). Raises `Refused` if the scenario is invalid, and `Lacking` if
+        the machine has too little memory.
         """
         found: dict[str, object] = json.loads(self._source().check())
         return found
 
     def explain(self) -> str:
-        """Returns the whole scenario as TOML, defaults included. Raises `Refused`."""
+        """Returns the whole scenario as TOML, defaults included. Raises `Refused` if the scenario is invalid."""
         return self._source().explain()
 
     def draw(self) -> str:
-        """Returns a picture of the network as SVG. Raises `Refused`."""
+        """Returns a picture of the network as SVG. Raises `Refused` if the scenario is invalid."""
         return self._source().draw()
 
     def __repr__(self) -> str:
@@ -117,11 +120,11 @@ class Scenario:
         return _native.Source(self._path, self._text, "-", self._settings(), transfers)
 
     def _settings(self) -> list[str]:
-        """Settings as `--set` takes them."""
+        """Returns the settings as values of the option `--set`."""
         return [f"{key}={text}" for key, text in self._set.items()]
 
     def _without(self, keys: Collection[str], tables: Collection[str] = ()) -> Self:
-        """Returns this scenario without the settings of these keys and tables. Values of its file or text stay."""
+        """Returns a copy of this scenario without the settings of these keys and tables. Values in its file or text stay."""
         other = type(self).__new__(type(self))
         other._path, other._text, other._folders = self._path, self._text, self._folders
         within = tuple(f"{table}." for table in tables)
@@ -133,14 +136,14 @@ class Scenario:
         return other
 
     def _with_work(self, file: Path, folder: Folder) -> Self:
-        """Returns this scenario with a list of messages as its work, in a folder that it then keeps."""
+        """Returns a copy of this scenario whose workload is a file of messages. The copy keeps the file's temporary folder."""
         other = self._without((), ["workload"])
         other._folders = (folder,)
         other._set |= settings({"workload.kind": "trace", "workload.file": file})
         return other
 
     def _replaced_tables(self, key: str, text: str) -> list[str]:
-        """Returns the table whose kind this setting changes, if there are settings of it."""
+        """Returns the table whose kind this setting changes, if the scenario has settings of that table; otherwise an empty list."""
         table, _, last = key.rpartition(".")
         if last not in _SELECTS or not any(old.startswith(f"{table}.") for old in self._set):
             return []
@@ -148,7 +151,7 @@ class Scenario:
         return [] if before is None or before == text else [table]
 
     def _value(self, key: str) -> str | None:
-        """Returns the value of a key, defaults included, or None if there is none, or the scenario is incomplete."""
+        """Returns the value of a key, defaults included. Returns None if the key has no value or the scenario is incomplete."""
         try:
             value: Any = tomllib.loads(self.explain())
         except Refused:
@@ -159,7 +162,7 @@ class Scenario:
 
 
 def scenario_of(scenario: Scenario | str | PathLike[str]) -> Scenario:
-    """Returns a scenario as it is, or that of a file."""
+    """Returns a `Scenario` unchanged, or makes one from the path of a file."""
     return scenario if isinstance(scenario, Scenario) else Scenario(_path_of(scenario))
 
 

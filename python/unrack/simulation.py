@@ -1,4 +1,4 @@
-"""One scenario, simulated."""
+"""Simulates one scenario, and holds the results."""
 
 import json
 from collections.abc import Mapping
@@ -20,40 +20,53 @@ class Simulation:
 
     def __init__(self, native: _native.Simulation, simulated: Scenario) -> None:
         self._native = native
-        # It keeps the files that it names.
+        # Held because the scenario keeps the temporary files that it names.
         self._simulated = simulated
 
     @cached_property
     def summary(self) -> Mapping[str, Any]:
-        """Figures of the run, as `unrack sim --json` prints them: `slowdown` (over the same message alone), `completion_ns`,
-        `throughput_gbps`, `queue_bytes`, `warnings` and more; `machine` has what differs from run to run."""
+        """Figures of the run, as `unrack sim --json` prints them.
+
+        Among them are `slowdown` (completion time of a message divided by that of the same message alone on the fabric),
+        `completion_ns`, `throughput_gbps`, `queue_bytes` and `warnings`. Equal scenarios give equal figures, except those in
+        `machine`, which differ from run to run.
+        """
         figures: Mapping[str, Any] = json.loads(self._native.summary())
         return figures
 
     @cached_property
     def messages(self) -> Table:
-        """Every message: `id`, `src`, `dst`, `kind`, `bytes`, `submitted_ps`, `completed_ps` (null if it did not finish),
-        `unloaded_ps` (alone on the same fabric), `ideal_ps` (the least that these links allow), `slowdown` (over
-        `unloaded_ps`), `retransmissions`, `drops`, `trims` (packets cut to their header)."""
+        """Table with one row for each message.
+
+        Its columns are `id`, `src`, `dst`, `kind`, `bytes`, `submitted_ps`, `completed_ps` (null if the message did not finish),
+        `unloaded_ps` (completion time of the same message alone on the fabric), `ideal_ps` (minimum completion time that these
+        links allow), `slowdown` (completion time divided by `unloaded_ps`), `retransmissions`, `drops` and `trims` (packets
+        that were cut to their header).
+        """
         return Table(self._native.messages())
 
     @cached_property
     def ports(self) -> Table | None:
-        """Links over time, each direction by itself, or None unless `links` was given: `from_ps`, `kind`, `number`,
-        `busy_ps`, `utilization` (0 to 1), `packets`, `wire_bytes`, `payload_bytes`, `queue_mean_bytes`, `queue_max_bytes`."""
+        """Table of the links over time, with one row for each interval and direction. None unless `links` was given.
+
+        Its columns are `from_ps`, `kind`, `number`, `busy_ps`, `utilization` (0 to 1), `packets`, `wire_bytes`, `payload_bytes`,
+        `queue_mean_bytes` and `queue_max_bytes`.
+        """
         native = self._native.ports()
         return None if native is None else Table(native)
 
     @property
     def scenario(self) -> Scenario:
-        """The scenario in full, with every default."""
+        """The complete scenario that was simulated, with all defaults filled in."""
         scenario = Scenario.from_toml(self._native.scenario())
         scenario._folders = self._simulated._folders
         return scenario
 
     def save(self, folder: str | PathLike[str], *, replace: bool = False) -> None:
-        """Writes the run folder that `unrack sim --out` writes. Raises `Refused` if another run is there, and `replace` is
-        not given, and `NotWritten` if it cannot be written."""
+        """Writes the run folder that `unrack sim --out` writes.
+
+        Raises `Refused` if the folder has another run and `replace` is false, and `NotWritten` if the folder cannot be written.
+        """
         self._native.save(path_of("folder", folder), bool(replace))
 
     def __repr__(self) -> str:
@@ -84,14 +97,17 @@ def simulate(
     transfers: int | None = None,
     progress: bool | None = None,
 ) -> Simulation:
-    """Simulates a scenario, as `unrack sim` does, without the interpreter lock. Ctrl-C ends it.
+    """Simulates a scenario, as `unrack sim` does, with the interpreter lock released. Ctrl-C ends the simulation.
 
-    `threads` splits the run by racks, with the same results. `links` is a time, such as `"10us"`, at whose interval links
-    are sampled (`.ports`). `transfers` is the maximum of transfers to replay from a captured trace. `progress` draws a bar,
-    by default where someone watches.
+    Args:
+        scenario: A `Scenario`, or the path of a scenario file.
+        threads: Number of threads. They split the racks of the run between them; the results do not depend on the number.
+        links: Interval at which links are sampled for `Simulation.ports`, such as `"10us"`. None samples no links.
+        transfers: Maximum number of transfers to replay from a captured trace.
+        progress: Whether to draw a progress bar. None draws it on a terminal and in a notebook.
 
-    Raises `Refused` for a scenario or an argument that cannot be used, `Lacking` if there is too little memory, and `Failed` if the
-    run does not come to its end.
+    Raises `Refused` if the scenario or an argument is invalid, `Lacking` if the machine has too little memory, and `Failed` if the
+    simulation fails before its end.
     """
     scenario = scenario_of(scenario)
     threads = whole("threads", threads)

@@ -1,4 +1,4 @@
-"""A scenario over a grid of values."""
+"""Sweeps: simulations of a scenario over a grid of values."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -18,14 +18,16 @@ from unrack.values import axes, path_of, seeds_of, transfers_of, whole
 if TYPE_CHECKING:
     import distributed
 
-# Parts of a point, in which the native code counts: crates/sim/grid/src/watch.rs.
+# Progress steps of the native code per point: see crates/sim/grid/src/watch.rs.
 _STEPS = 1000
 
 
 class Sweep:
-    """Results of a sweep: one row for each point.
+    """Results of a sweep. `table` has one row for each point.
 
-    `folder` has the run folder, `summary` the object that `unrack sweep --json` prints.
+    Attributes:
+        folder: Run folder of the sweep.
+        summary: The JSON object that `unrack sweep --json` prints.
     """
 
     def __init__(self, summary: Mapping[str, Any], folder: Path, temporary: Folder | None) -> None:
@@ -33,8 +35,11 @@ class Sweep:
         self.summary = summary
         self.folder = folder
         self.table = Table.read(folder / "sweep.parquet")
-        """One row for each point: a column for each key that varies (numbers as numbers, durations in ns, rates in bps, sizes
-        in bytes, with the unit at the end of the name), then the figures: `slowdown_mean`, `slowdown_p99`, ..."""
+        """Table with one row for each point.
+
+        It has one column for each key that varies, then one for each figure (`slowdown_mean`, `slowdown_p99`, ...). Durations
+        are in ns, rates in bps and sizes in bytes, with the unit at the end of the column's name.
+        """
 
     def __len__(self) -> int:
         return len(self.table)
@@ -59,17 +64,24 @@ def sweep(
     transfers: int | None = None,
     progress: bool | None = None,
 ) -> Sweep:
-    """Simulates a scenario over a grid of values, as `unrack sweep` does: the same points, table and folder.
+    """Simulates a scenario over a grid of values, with the same points, table and run folder as `unrack sweep`.
 
-    `values` has, for each key, one value or a list (`{"workload.load": [0.3, 0.6], "fabric.protocol": ["edm", "cxl"]}`); `seeds`
-    are numbers or text such as `"1..5"`. Finished points are kept in `out` (by default a temporary folder, which goes with the
-    result): the same call continues after an interruption. `threads` is the number of points run at once, by default that
-    of all cores. With `client`, a `distributed.Client`, points run on the workers of its cluster, with the same results.
+    Finished points are stored in the run folder, so the same call with the same `out` continues an interrupted sweep.
 
-    A key that the sweep varies may have been set by `replace` before: the sweep's values hold. An earlier sweep in `out` with points
-    that are not in this grid is refused, unless `replace` is given, as by the command.
+    Args:
+        scenario: A `Scenario`, or the path of a scenario file.
+        values: For each key, one value or a list of values, such as
+            `{"workload.load": [0.3, 0.6], "fabric.protocol": ["edm", "cxl"]}`. They take precedence over values of the scenario.
+        seeds: Seeds to run each point with: numbers, or text such as `"1..5"`.
+        out: Run folder. None selects a temporary folder, which is removed together with the result.
+        replace: Whether to replace an earlier sweep in `out`. If false, and the earlier sweep has points that are not in this
+            grid, `Refused` is raised.
+        threads: Number of points that run in parallel; by default the number of cores.
+        client: A `distributed.Client`. If it is given, the workers of its Dask cluster run the points, with the same results.
+        transfers: Maximum number of transfers to replay from a captured trace.
+        progress: Whether to draw a progress bar. None draws it on a terminal and in a notebook.
 
-    Raises as `simulate` does; the text names the point.
+    Raises the same exceptions as `simulate`; the text names the point.
     """
     lists, seed_list = axes({} if values is None else values), seeds_of(seeds)
     transfers = transfers_of(transfers)
@@ -98,14 +110,17 @@ def _table(
     replace: bool,
     transfers: int | None,
 ) -> Mapping[str, Any]:
-    """Has the command make the table of points that are all kept, by which there is one code that makes it."""
+    """Runs the command on the folder of finished points to write the table, and returns the summary that it prints.
+
+    The command writes the table so that only one implementation of it exists.
+    """
     arguments = ["sweep", *(f"--set={setting}" for setting in [*scenario._settings(), *lists])]
     arguments += [] if seeds is None else [f"--seeds={seeds}"]
     arguments += ["--replace"] if replace else []
     arguments += [] if transfers is None else [f"--transfers={transfers}"]
     file = "-" if scenario._path is None else str(scenario._path)
     if scenario._path is not None and file == "-":
-        # This file is not standard input.
+        # A file named `-` needs its folder in the path, because a plain `-` means standard input.
         file = join(curdir, file)
     arguments += [f"--out={folder}", "--json", "--", file]
     printed, _ = execute(arguments, stdin=scenario._text, quiet=True)

@@ -1,4 +1,4 @@
-"""Tables that other libraries read without a copy, by Arrow's C interface."""
+"""Tables that other libraries read without a copy, through Arrow's C interface."""
 
 from os import PathLike
 from typing import TYPE_CHECKING
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 class Table:
     """A table: rows of named columns.
 
-    Whatever speaks Arrow's C interface takes it as it is (`polars.DataFrame(table)`, `pyarrow.table(table)`, duckdb by name). pandas
-    copies it.
-    Columns are described where the table is returned; times end in `_ps` (picoseconds) or `_ns`.
+    Libraries that support Arrow's C interface read the table without a copy: `polars.DataFrame(table)`, `pyarrow.table(table)`, and
+    duckdb by the name of the variable. pandas copies the table. The columns are described at the property or function that
+    returns the table; names of times end in `_ps` (picoseconds) or `_ns` (nanoseconds).
     """
 
     def __init__(self, native: _native.Table) -> None:
@@ -25,12 +25,12 @@ class Table:
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> "Table":
-        """Reads a Parquet file, such as one of a run folder. Raises `Failed` if it cannot be read."""
+        """Reads a Parquet file, such as a table of a run folder. Raises `Failed` if the file cannot be read."""
         return cls(_native.read_table(path_of("path", path)))
 
     @property
     def columns(self) -> list[str]:
-        """Names of the columns, in their order."""
+        """Names of the columns, in order."""
         return self._native.columns
 
     def __len__(self) -> int:
@@ -46,19 +46,19 @@ class Table:
         return self._native.__arrow_c_stream__(requested_schema)
 
     def to_polars(self) -> "polars.DataFrame":
-        """Returns the table as a frame of polars, which has to be installed."""
+        """Returns the table as a polars data frame. Needs the package polars."""
         import polars
 
         return polars.DataFrame(self)
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """Returns the table as a frame of pandas, which has to be installed (3.0 or later). That has a copy of the table."""
+        """Returns a copy of the table as a pandas data frame. Needs the package pandas, version 3.0 or later."""
         import pandas
 
         return pandas.DataFrame.from_arrow(self)
 
     def to_arrow(self) -> "pyarrow.Table":
-        """Returns the table as one of pyarrow, which has to be installed."""
+        """Returns the table as a pyarrow table. Needs the package pyarrow."""
         import pyarrow
 
         return pyarrow.table(self)

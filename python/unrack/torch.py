@@ -1,4 +1,4 @@
-"""Collectives of PyTorch by reference: the backend `unrack` of `torch.distributed`.
+"""Runs collectives of PyTorch over shared memory: backend `unrack` of `torch.distributed`.
 
     import torch.distributed as dist
     import unrack.torch
@@ -6,12 +6,12 @@
     dist.init_process_group("unrack", rank=rank, world_size=size, init_method=...)
     dist.all_reduce(tensor)
 
-For tensors in the memory of processors, with all ranks on one machine and in one pool: the user's own, or the one at the socket that
-the variable `UNRACK_POOL` names. A rank copies what it sends into the pool once, and the others read it there: they add to their
-own tensors what lies in the pool, or copy from it.
+The backend supports CPU tensors only. All ranks must run on one machine and use the same pool: the pool of the current user, or the
+one whose socket the variable `UNRACK_POOL` names. A rank copies the data that it sends into the pool once. The other ranks read the
+data in place, and reduce it into their own tensors or copy it to them.
 
-All ranks reduce in the order of ranks, so they have the same bits. Collectives of a group run in the order in which they were
-called; those that are asynchronous run on a thread of the group. Single messages do not wait for the receiver.
+All ranks reduce in the order of ranks, so that their results are bitwise equal. Collectives of a group run in the order in which they
+were called; asynchronous ones run on a thread of the group. A point-to-point send does not wait for the receiver.
 """
 
 import datetime
@@ -30,7 +30,8 @@ from unrack.ranks import SHORT, Ended, Message, Peer, Ranks
 
 __all__ = ["Ended", "UnrackGroup"]
 
-# Up to so many bytes, and between two ranks, each rank reduces all of the tensor itself: that is one exchange, and not two.
+# Maximum size in bytes of a tensor that each rank reduces as a whole, which takes one exchange instead of two. Groups of two ranks
+# always do so.
 _ALONE = 64 << 10
 
 _Reduce = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -47,7 +48,7 @@ _REDUCES: list[tuple[Any, _Reduce]] = [
 
 
 class _Work(dist.Work):  # type: ignore[misc]
-    """A collective: done already, or on the group's thread."""
+    """Handle of a collective, which either has run already or will run on the group's thread."""
 
     def __init__(self, run: Callable[[], Any]) -> None:
         super().__init__()
@@ -57,10 +58,10 @@ class _Work(dist.Work):  # type: ignore[misc]
         self._error: BaseException | None = None
 
     def run(self) -> None:
-        """Runs it, once."""
+        """Runs the collective. Must be called only once."""
         try:
             result = self._run()
-        except BaseException as error:  # noqa: BLE001 (who waits is told)
+        except BaseException as error:  # noqa: BLE001 (`wait` raises it)
             self._error = error
             self._over.set()
             self._future.set_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
@@ -69,7 +70,10 @@ class _Work(dist.Work):  # type: ignore[misc]
         self._future.set_result(result)
 
     def wait(self, timeout: datetime.timedelta = datetime.timedelta(0)) -> bool:
-        """Waits until it is done; raises what went wrong."""
+        """Waits until the collective has ended, and raises its exception if it failed.
+
+        Raises `TimeoutError` if it does not end within `timeout`; a timeout of 0 means no limit.
+        """
         seconds = timeout.total_seconds()
         if not self._over.wait(seconds if seconds > 0 else None):
             raise TimeoutError(f"not done within {seconds} s")
@@ -78,30 +82,30 @@ class _Work(dist.Work):  # type: ignore[misc]
         return True
 
     def get_future(self) -> "torch.futures.Future[Any]":
-        """Future of the tensors."""
+        """Returns a future that completes with the resulting tensors."""
         return self._future
 
     def is_completed(self) -> bool:
-        """Whether it is over, or failed."""
+        """Returns whether the collective has ended, successfully or not."""
         return self._over.is_set()
 
     def is_success(self) -> bool:
-        """Whether it is done."""
+        """Returns whether the collective has ended without an error."""
         return self._over.is_set() and self._error is None
 
     def exception(self) -> BaseException | None:
-        """What went wrong."""
+        """Returns the exception of a failed collective, or None."""
         return self._error
 
     def result(self) -> list[torch.Tensor]:
-        """Tensors of the result."""
+        """Waits until the collective has ended, and returns the resulting tensors."""
         self.wait()
         value = self._future.value()
         return value if isinstance(value, list) else []
 
 
 class _Receive(_Work):
-    """A message that is received by who waits for it: it holds no thread."""
+    """Handle of a receive. The thread that waits for the handle receives the message, so that no other thread is blocked."""
 
     def __init__(self, run: Callable[[], Any], there: Callable[[], bool]) -> None:
         super().__init__(run)
@@ -110,14 +114,14 @@ class _Receive(_Work):
         self.source = -1
 
     def wait(self, timeout: datetime.timedelta = datetime.timedelta(0)) -> bool:
-        """Receives it, if that was not done yet."""
+        """Receives the message, unless it was received before. Raises the exception of a failed receive."""
         with self._once:
             if not self._over.is_set():
                 self.run()
         return super().wait(timeout)
 
     def is_completed(self) -> bool:
-        """Whether it is there; receives it then."""
+        """Returns whether the message has been received. Receives it now if it has arrived."""
         if not self._over.is_set() and self._there():
             self.wait()
         return self._over.is_set()
@@ -127,7 +131,7 @@ class _Receive(_Work):
 
 
 class UnrackGroup(dist.ProcessGroup):  # type: ignore[misc]
-    """A process group over a pool."""
+    """A process group of PyTorch whose ranks exchange tensors through a pool."""
 
     def __init__(self, store: Any, rank: int, size: int, timeout: datetime.timedelta) -> None:
         super().__init__(rank, size)
@@ -141,33 +145,33 @@ class UnrackGroup(dist.ProcessGroup):  # type: ignore[misc]
             lambda one: store.get(f"unrack/{one}").decode(),
             seconds,
         )
-        # Works that run on the thread, and those that are not over.
+        # Collectives for the thread, and below, the number of those that have not started.
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._pending = 0
         self._order = threading.Lock()
         self._running = threading.Lock()
 
-    # Names by which PyTorch asks.
+    # Methods whose names PyTorch prescribes.
 
     def getBackendName(self) -> str:
-        """The backend's name."""
+        """Returns the backend's name."""
         return "unrack"
 
     def name(self) -> str:
-        """The backend's name."""
+        """Returns the backend's name."""
         return "unrack"
 
     def rank(self) -> int:
-        """This rank."""
+        """Returns the number of this rank."""
         return self._me
 
     def size(self) -> int:
-        """Number of ranks."""
+        """Returns the number of ranks in the group."""
         return self._all
 
     def shutdown(self) -> None:
-        """Leaves the group, after what runs."""
+        """Waits for the collectives that were started, then leaves the group."""
         if self._thread is not None:
             self._queue.put(None)
             self._thread.join()
@@ -175,25 +179,25 @@ class UnrackGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._ranks.close()
 
     def abort(self) -> None:
-        """Leaves the group at once."""
+        """Leaves the group at once, without waiting for running collectives."""
         self._ranks.close()
 
-    # Single messages.
+    # Point-to-point messages.
 
     def send(self, tensors: list[torch.Tensor], to: int, tag: int = 0) -> dist.Work:
-        """Sends a tensor; it may be changed when this returns."""
+        """Sends a tensor to another rank. The tensor is copied, so the caller may change it after this returns."""
         self._post([self._ranks.single[to]], tag, tensors[0])
         return _done(tensors)
 
     def recv(self, tensors: list[torch.Tensor], source: int, tag: int = 0) -> dist.Work:
-        """Receives a tensor, when it is waited for."""
+        """Returns a handle that receives a tensor from a rank when the caller waits for it."""
         peer = self._ranks.single[source]
         work = _Receive(lambda: _fill(tensors[0], peer.take(tag), tensors), lambda: peer.has(tag))
         work.source = source
         return work
 
     def recv_anysource(self, tensors: list[torch.Tensor], tag: int = 0) -> dist.Work:
-        """Receives a tensor of whichever rank sends one first, when it is waited for."""
+        """Returns a handle that receives the first tensor that any rank sends, when the caller waits for it."""
         peers = self._ranks.single
 
         def receive() -> Any:
@@ -206,7 +210,10 @@ class UnrackGroup(dist.ProcessGroup):  # type: ignore[misc]
     # Collectives.
 
     def barrier(self, opts: Any = None) -> dist.Work:
-        """Waits until all ranks are here: in each round, ranks at twice the distance."""
+        """Waits until all ranks have reached the barrier.
+
+        In each round a rank sends to one other rank and waits for another; the distance between them doubles from round to round.
+        """
 
         def meet() -> Any:
             distance = 1
@@ -219,7 +226,7 @@ class UnrackGroup(dist.ProcessGroup):  # type: ignore[misc]
         return self._start(meet, opts)
 
     def broadcast(self, tensors: list[torch.Tensor], opts: Any) -> dist.Work:
-        """Copies a tensor of one rank to all."""
+        """Copies the tensor of the root rank to all ranks."""
 
         def run() -> Any:
             if self._me == opts.rootRank:
@@ -231,15 +238,15 @@ class UnrackGroup(dist.ProcessGroup):  # type: ignore[misc]
         return self._start(run, opts)
 
     def allreduce(self, tensors: list[torch.Tensor], opts: Any) -> dist.Work:
-        """Reduces tensors of all ranks, for all."""
+        """Reduces the tensors of all ranks, and stores the result on every rank."""
         return self._start(lambda: [self._all_reduce(tensor, opts.reduceOp) for tensor in tensors], opts)
 
     def allreduce_coalesced(self, tensors: list[torch.Tensor], opts: Any) -> dist.Work:
-        """As `allreduce`, for several."""
+        """Does the same as `allreduce`, for several tensors."""
         return self.allreduce(tensors, opts)
 
     def reduce(self, tensors: list[torch.Tensor], opts: Any) -> dist.Work:
-        """Reduces tensors of all ranks, for one."""
+        """Reduces the tensors of all ranks, and stores the result on the root rank only."""
 
         def run() -> Any:
             if self._me == opts.rootRank:
@@ -254,7 +261,7 @@ class UnrackGroup(dist.ProcessGroup):  # type: ignore[misc]
     def allgather(
         self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any = None
     ) -> dist.Work:
-        """Copies the tensor of each rank to all."""
+        """Collects the tensors of all ranks on every rank."""
 
         def run() -> Any:
             for output, one in zip(outputs, inputs, strict=True):
@@ -266,24 +273,24 @@ class UnrackGroup(dist.ProcessGroup):  # type: ignore[misc]
     def allgather_coalesced(
         self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any = None
     ) -> dist.Work:
-        """As `allgather`, for several, whose outputs are by rank."""
+        """Does the same as `allgather`, for several tensors. `outputs` has one list of tensors for each rank."""
         by_tensor = [list(one) for one in zip(*outputs, strict=True)]
         return self.allgather(by_tensor, inputs, opts)
 
     def all_gather_single(self, output: torch.Tensor, one: torch.Tensor, opts: Any = None) -> dist.Work:
-        """As `allgather`, into one tensor."""
+        """Does the same as `allgather`, with the parts of one tensor as outputs."""
         return self.allgather([_parts(output, self._all)], [one], opts)
 
     def all_gather_single_coalesced(
         self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None
     ) -> dist.Work:
-        """As `all_gather_single`, for several."""
+        """Does the same as `all_gather_single`, for several tensors."""
         return self.allgather([_parts(output, self._all) for output in outputs], inputs, opts)
 
     def reduce_scatter(
         self, outputs: list[torch.Tensor], inputs: list[list[torch.Tensor]], opts: Any
     ) -> dist.Work:
-        """Reduces a tensor of all ranks for each."""
+        """Reduces one tensor for each rank: rank i gets the reduction of the i-th input tensors of all ranks."""
 
         def run() -> Any:
             for output, parts in zip(outputs, inputs, strict=True):
@@ -296,19 +303,19 @@ class UnrackGroup(dist.ProcessGroup):  # type: ignore[misc]
         return self._start(run, opts)
 
     def reduce_scatter_single(self, output: torch.Tensor, whole: torch.Tensor, opts: Any) -> dist.Work:
-        """As `reduce_scatter`, of one tensor."""
+        """Does the same as `reduce_scatter`, with the parts of one tensor as inputs."""
         return self.reduce_scatter([output], [_parts(whole, self._all)], opts)
 
     def reduce_scatter_single_coalesced(
         self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any
     ) -> dist.Work:
-        """As `reduce_scatter_single`, for several."""
+        """Does the same as `reduce_scatter_single`, for several tensors."""
         return self.reduce_scatter(outputs, [_parts(whole, self._all) for whole in inputs], opts)
 
     def alltoall(
         self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None
     ) -> dist.Work:
-        """Sends each rank a tensor, and receives one of each."""
+        """Sends one tensor to each rank, and receives one tensor from each rank."""
 
         def run() -> Any:
             for rank in self._other_ranks():
@@ -328,13 +335,16 @@ class UnrackGroup(dist.ProcessGroup):  # type: ignore[misc]
         input_sizes: list[int],
         opts: Any = None,
     ) -> dist.Work:
-        """As `alltoall`, of one tensor into one, cut along the first dimension."""
+        """Does the same as `alltoall`, with the parts of one input and one output tensor, cut along their first dimension.
+
+        Empty lists of sizes mean equal parts.
+        """
         return self.alltoall(
             _parts(output, self._all, output_sizes), _parts(whole, self._all, input_sizes), opts
         )
 
     def gather(self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any) -> dist.Work:
-        """Copies the tensor of each rank to one."""
+        """Collects the tensors of all ranks on the root rank."""
 
         def run() -> Any:
             if self._me != opts.rootRank:
@@ -350,7 +360,7 @@ class UnrackGroup(dist.ProcessGroup):  # type: ignore[misc]
         return self._start(run, opts)
 
     def scatter(self, outputs: list[torch.Tensor], inputs: list[list[torch.Tensor]], opts: Any) -> dist.Work:
-        """Copies a tensor of one rank to each."""
+        """Copies one tensor of the root rank to each rank: rank i gets the i-th tensor."""
 
         def run() -> Any:
             if self._me != opts.rootRank:
@@ -362,7 +372,7 @@ class UnrackGroup(dist.ProcessGroup):  # type: ignore[misc]
 
         return self._start(run, opts)
 
-    # Older names of the same.
+    # Older names of these methods in PyTorch.
     _allgather_base = all_gather_single
     allgather_into_tensor_coalesced = all_gather_single_coalesced
     _reduce_scatter_base = reduce_scatter_single
@@ -370,7 +380,11 @@ class UnrackGroup(dist.ProcessGroup):  # type: ignore[misc]
     alltoall_base = all_to_all_single
 
     def _start(self, run: Callable[[], Any], opts: Any) -> _Work:
-        """Runs a collective: here if its caller waits for it and none is before it, otherwise on the thread."""
+        """Starts a collective, and returns its handle.
+
+        If the caller waits for the collective and no earlier one is pending, it runs on the calling thread. Otherwise it runs on
+        the group's thread, after the earlier ones.
+        """
         work = _Work(run)
         waits = opts is not None and getattr(opts, "asyncOp", True) is False
         with self._order:
@@ -389,20 +403,20 @@ class UnrackGroup(dist.ProcessGroup):  # type: ignore[misc]
     def _run(self) -> None:
         while (work := self._queue.get()) is not None:
             with self._running:
-                # What follows a work's end may start another, which is to find it over.
+                # Decrement before the work runs, because a callback at its end may start another work, which must not count this one.
                 with self._order:
                     self._pending -= 1
                 work.run()
 
     def _other_ranks(self) -> list[int]:
-        """Ranks after this one, then those before it: not all ask the same one first."""
+        """Returns the other ranks, beginning after this one and wrapping around, so that the ranks do not all start with rank 0."""
         return [(self._me + step) % self._all for step in range(1, self._all)]
 
     def _others(self) -> list[Peer]:
         return [self._ranks.together[rank] for rank in self._other_ranks()]
 
     def _post(self, peers: Sequence[Peer], tag: int, tensor: torch.Tensor) -> None:
-        """Sends a tensor to each of the peers: copied once."""
+        """Sends a tensor to each of the peers. A long tensor is copied into the pool only once."""
         whole = _bytes(tensor)
         size = whole.numel()
         if size <= SHORT:
@@ -434,7 +448,7 @@ class UnrackGroup(dist.ProcessGroup):  # type: ignore[misc]
             messages = {rank: self._ranks.together[rank].take(0) for rank in self._other_ranks()}
             self._reduce(flat, flat, messages, op)
         else:
-            # Each rank reduces its part of what all have written once, and then has those of the others.
+            # Each rank reduces its part of the tensors of all ranks, then the ranks exchange their reduced parts.
             cut = functools.partial(torch.tensor_split, flat.view(-1), self._all)
             for rank in self._other_ranks():
                 self._post([self._ranks.together[rank]], 0, cut()[rank])
@@ -447,7 +461,7 @@ class UnrackGroup(dist.ProcessGroup):  # type: ignore[misc]
         return tensor
 
     def _reduce(self, output: torch.Tensor, own: torch.Tensor, messages: dict[int, Message], op: Any) -> None:
-        """Reduces a tensor of this rank with those of all others, in the order of ranks."""
+        """Reduces a tensor of this rank with the tensors of all other ranks, in the order of ranks, into `output`."""
         reduce = next((reduce for known, reduce in _REDUCES if op == known), None)
         if reduce is None:
             raise ValueError(
@@ -457,11 +471,11 @@ class UnrackGroup(dist.ProcessGroup):  # type: ignore[misc]
         order = sorted(parts)
         is_own = output.data_ptr() == own.data_ptr()
         if is_own and order == [0, 1]:
-            # Both orders of two give the same bits, and this one needs no copy.
+            # With two ranks, both orders give the same bits. Starting with this rank's tensor avoids a copy.
             order.remove(self._me)
             order.insert(0, self._me)
         if is_own and order[0] != self._me:
-            # It is needed later, and is where the total goes.
+            # The total overwrites this rank's tensor before that tensor is reduced, so reduce a copy.
             parts[self._me] = own.clone()
         total = (
             output if is_own and order[0] == self._me else output.copy_(parts[order[0]].reshape_as(output))
@@ -479,7 +493,7 @@ def _done(tensors: list[torch.Tensor]) -> _Work:
 
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """All bytes of a tensor, in order."""
+    """Returns the elements of a CPU tensor as a flat tensor of bytes. Raises `ValueError` for a tensor on another device."""
     if tensor.device.type != "cpu":
         raise ValueError(
             f"unrack passes tensors of processors, and not of {tensor.device}: move it by `.cpu()`"
@@ -489,35 +503,44 @@ def _bytes(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _tensor(message: Message, like: torch.Tensor) -> torch.Tensor:
-    """A tensor that lies in a message, which it keeps."""
+    """Returns a tensor with the type and shape of `like` that lies in a message, and keeps the message's memory.
+
+    Raises `ValueError` if the message has another size.
+    """
     size = like.numel() * like.element_size()
     if message.nbytes != size:
         raise ValueError(f"ranks differ: one sent {message.nbytes} bytes, and this one has {size}")
     if size == 0:
         return torch.empty_like(like)
-    # The exporter of a view that is to be read only does not say so, and nothing writes to it.
+    # Use the exporter of the read-only view, because it is not marked read-only. This backend does not write to the tensor.
     whole: Any = message.obj
     return torch.frombuffer(whole, dtype=torch.uint8).view(like.dtype).view(like.shape)
 
 
 def _fill(tensor: torch.Tensor, message: Message, result: Any = None) -> Any:
-    """Copies a message to a tensor."""
+    """Copies a message into a tensor, and returns `result`."""
     tensor.copy_(_tensor(message, tensor))
     return result
 
 
 def _parts(tensor: torch.Tensor, count: int, sizes: Sequence[int] = ()) -> list[torch.Tensor]:
-    """Parts of a tensor, cut along its first dimension: of these sizes, or equal."""
+    """Cuts a tensor along its first dimension into parts of the given sizes, or into `count` equal parts.
+
+    Raises `ValueError` if equal parts are not possible.
+    """
     if sizes:
         return list(torch.split(tensor, list(sizes)))
     if tensor.dim() == 0 or tensor.shape[0] % count:
-        # A tensor for each rank may also be stacked.
+        # The first dimension must be divisible by the number of ranks.
         raise ValueError(f"a tensor of shape {tuple(tensor.shape)} cannot be cut for {count} ranks")
     return list(torch.chunk(tensor, count)) if tensor.shape[0] else [tensor] * count
 
 
 def _first(peers: dict[int, Peer], tag: int) -> int:
-    """Rank of the first peer that has a message. Those that have left are passed over while others are there."""
+    """Waits for a message with a tag from any peer, and returns that peer's rank.
+
+    Peers that have left the group are skipped. Raises `Ended` when all peers have left.
+    """
     import selectors
 
     left = dict(peers)

@@ -1,4 +1,4 @@
-"""Values of scenarios and arguments, as the command reads them."""
+"""Converts Python values to the text that the command reads as values of scenarios and arguments."""
 
 import json
 import math
@@ -12,23 +12,24 @@ from typing import Any
 
 from unrack.errors import Refused, WrongType
 
-# Text that no reader of TOML takes for anything else, and that no list of values splits.
+# Text that needs no quotes: a TOML reader does not take it for another type, and it has no separator of lists.
 _PLAIN = re.compile(r"[A-Za-z0-9_.%+-]*[A-Za-z%][A-Za-z0-9_.%+-]*")
 _NOT_TEXT = re.compile(
     r"[+-]?(inf|nan)|true|false|[+-]?[0-9._]+[eE][+-]?[0-9]+|0[xob][0-9A-Fa-f_]+|[0-9-]+[Tt:].*"
 )
-# Larger than any number of a scenario, and short enough to be written.
+# Exclusive limit of the absolute value of a number in a scenario.
 _MOST = 1 << 64
-# More values than a list of a scenario or a sweep has.
+# Maximum number of values in a list of a scenario or a sweep.
 _MOST_VALUES = 100_000
-# Deeper than any table of a scenario.
+# Maximum depth of nested tables and lists; no scenario needs as much.
 _DEEPEST = 64
 
 
 def number_of(value: object) -> int | float | Fraction:
-    """Returns a number of any library as one of Python's that has the same value.
+    """Returns a number of any library as a Python number of the same value.
 
-    Raises `TypeError` for what is no number: text, truth values, and times, whose number depends on their unit.
+    Raises `TypeError` for values that are not numbers. Among these are text, booleans, and times such as `numpy.timedelta64`,
+    because the number of a time depends on its unit.
     """
     if type(value) is int or type(value) is float:
         return value
@@ -47,13 +48,13 @@ def number_of(value: object) -> int | float | Fraction:
 
 
 def is_one(value: object) -> bool:
-    """Returns whether this is one value, and not several: text, a number, or an array without dimensions."""
+    """Returns whether this is a single value (text, a number, or an array without dimensions) and not a collection of values."""
     is_flat = getattr(value, "ndim", None) == 0
     return is_flat or isinstance(value, str | bytes | PathLike) or not isinstance(value, Iterable)
 
 
 def whole(name: str, value: object, least: int = 0, most: int = (1 << 32) - 1) -> int:
-    """Returns an argument that is a whole number. Raises `Refused` if it is outside of these bounds, or none."""
+    """Returns an argument as an integer. Raises `Refused` if it is not an integer from `least` to `most`."""
     try:
         number = number_of(value)
     except TypeError as why:
@@ -64,12 +65,12 @@ def whole(name: str, value: object, least: int = 0, most: int = (1 << 32) - 1) -
 
 
 def transfers_of(value: object) -> int | None:
-    """Returns the argument `transfers`, which is left out or a whole number."""
+    """Returns the argument `transfers` as an integer or None. Raises `Refused` if it is neither."""
     return None if value is None else whole("transfers", value, most=_MOST - 1)
 
 
 def path_of(name: str, path: object) -> str:
-    """Returns an argument that is a path. Raises `Refused` if it cannot be one."""
+    """Returns an argument that is a path, as text. Raises `Refused` if it is not a valid path."""
     try:
         text = fsdecode(path)  # type: ignore[arg-type]
     except TypeError as why:
@@ -80,7 +81,7 @@ def path_of(name: str, path: object) -> str:
 
 
 def text_of(value: object) -> str:
-    """Returns one value as the command reads it after `KEY=`: a number, text, a truth value, or a list of these."""
+    """Returns the text of one value as the command reads it after `KEY=`: a number, text, a boolean, a list or a table."""
     return _text_of(value, 0)
 
 
@@ -93,7 +94,7 @@ def _text_of(value: object, depth: int) -> str:
 
 
 def _inner(value: object) -> str:
-    """Returns a plain value as TOML writes it inside of a list or a table."""
+    """Returns a plain value in the form that TOML has for it inside a list or a table."""
     match value:
         case bool():
             return str(value).lower()
@@ -108,7 +109,10 @@ def _inner(value: object) -> str:
 
 
 def quoted(text: str) -> str:
-    """Returns text as a string of TOML. It is UTF-8 there: pairs of surrogates, by which JSON escapes, are none of TOML."""
+    """Returns text as a TOML string. Raises `Refused` if it cannot be encoded as UTF-8.
+
+    Characters beyond ASCII are not escaped, because TOML does not have the surrogate pairs with which JSON escapes them.
+    """
     try:
         text.encode()
     except UnicodeEncodeError as why:
@@ -117,17 +121,17 @@ def quoted(text: str) -> str:
 
 
 def settings(values: object) -> dict[str, str]:
-    """Returns each value by its key, as text. Tables within may be written as mappings or by dots in their keys."""
+    """Returns the text of each value by its dotted key. Nested tables may be given as mappings or by dots in the keys."""
     return {key: text_of(value) for key, value in _leaves("", _mapping("settings", values), 0)}
 
 
 def axes(values: object) -> dict[str, str]:
-    """Returns `VALUE,VALUE,...` by its key: a list has the values that a sweep tries."""
+    """Returns, for each key, the values that a sweep tries, as text of the form `VALUE,VALUE,...`."""
     return {_key(key): _listed(key, value) for key, value in _mapping("values", values).items()}
 
 
 def seeds_of(seeds: object) -> str | None:
-    """Returns seeds as `--seeds` takes them: a number, `1..5`, or a list."""
+    """Returns seeds as a value of the option `--seeds`, or None. Accepts a number, text such as `1..5`, or a list of numbers."""
     if seeds is None or isinstance(seeds, str):
         return seeds
     if is_one(seeds):
@@ -174,9 +178,9 @@ def _listed(key: str, value: object) -> str:
 
 
 def plain(value: object, depth: int = 0) -> object:
-    """Returns a value of `str`, `bool`, `int`, `float`, `list` and `dict`: numbers and arrays of other libraries become these.
+    """Converts a value to Python's `str`, `bool`, `int`, `float`, `list` and `dict`, for example from NumPy numbers and arrays.
 
-    Raises `Refused` for what no scenario holds.
+    Raises `Refused` if a scenario cannot have this value.
     """
     _check_depth(depth)
     value = _of_python(value)
@@ -196,7 +200,7 @@ def plain(value: object, depth: int = 0) -> object:
 
 
 def _number(value: object, number: float | Fraction) -> int | float:
-    """Returns a number that both TOML and JSON have. A float that is whole, such as 1e6, is a whole number."""
+    """Returns a number that TOML and JSON can represent. A float with an integer value, such as 1e6, becomes an `int`."""
     if isinstance(number, float) and not math.isfinite(number):
         raise Refused(f"{value!r} is no number of a scenario: it has to be finite")
     if not -_MOST < number < _MOST:
@@ -206,7 +210,7 @@ def _number(value: object, number: float | Fraction) -> int | float:
 
 
 def _bounded(name: str, values: Iterable[object]) -> Iterator[object]:
-    """Returns the values, and raises `Refused` if they have no end."""
+    """Yields the values. Raises `Refused` if there are more than 100,000, so that an endless iterable is rejected."""
     for place, value in enumerate(values):
         if place == _MOST_VALUES:
             raise Refused(f"{name} has more than {_MOST_VALUES} values, or no end")
@@ -225,7 +229,7 @@ def _check_depth(depth: int) -> None:
 
 
 def _of_python(value: object) -> object:
-    """Returns Python's own value for a scalar of another library (NumPy, Arrow, PyTorch), and any other value as it is."""
+    """Returns a scalar of another library (NumPy, Arrow, PyTorch) as a Python value, and any other value unchanged."""
     as_py = getattr(value, "as_py", None)
     if callable(as_py):
         return as_py()
@@ -237,5 +241,5 @@ def _of_python(value: object) -> object:
 
 
 def _kind(value: object) -> object:
-    """Returns the kind of a value's type as NumPy names it: `b` truth values, `m` and `M` times."""
+    """Returns NumPy's one-letter kind of a value's type (`b` for booleans, `m` and `M` for times), or None if it has none."""
     return getattr(getattr(value, "dtype", None), "kind", None)

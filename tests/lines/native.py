@@ -1,17 +1,17 @@
-"""Native times of programs: user and system time of a process and its children."""
+"""Measures native times of programs: user and system time of a process and its children."""
 
 import os
 import statistics
 import subprocess
 from dataclasses import dataclass
 
-# Largest ratio of the medians of two groups of runs that tell the same.
+# Maximum ratio of the medians of two groups of runs that agree.
 AGREE = 1.15
 
 
 @dataclass
 class Native:
-    """Times of several runs with the system's part of each, in seconds, and what the last one printed."""
+    """Times of several runs in seconds, with the system time of each, and the output of the last run."""
 
     times: list
     output: bytes
@@ -30,21 +30,21 @@ class Native:
 
     @property
     def system_s(self):
-        """System's part of the median run."""
+        """System time of the median run."""
         return sorted(self.times)[len(self.times) // 2][1]
 
     def agrees(self, other):
-        """Tells whether the medians of two groups of runs differ by no more than AGREE."""
+        """Returns whether the ratio of the medians of two groups of runs is at most AGREE."""
         low, high = sorted((self.median_s, other.median_s))
         return high <= AGREE * low
 
     def joined(self, other):
-        """Runs of both groups together."""
+        """Returns the runs of this and another group as one group."""
         return Native(self.times + other.times, other.output)
 
 
 def on_core(core):
-    """Words before a command that keep it on a core."""
+    """Returns the command prefix that pins a command to a core."""
     return ["taskset", "-c", str(core)]
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Page of docs/ with the results of validate.py: page.py RESULTS.json > docs/results/lines-validation.md."""
+"""Prints the documentation page with the results of validate.py: page.py RESULTS.json > docs/results/lines-validation.md."""
 
 import json
 import statistics
@@ -28,7 +28,7 @@ def main():
 
 
 def machine(rows):
-    """One line about where this was measured."""
+    """Returns a line that describes the machine of the measurements."""
     lines = rows[0]["lines"]
     times = lines["machine_times"]
     return (
@@ -41,7 +41,7 @@ def machine(rows):
 
 
 def errors(rows):
-    """Table of all programs."""
+    """Returns the table of all programs."""
     sizes = [abs(row["error"]) for row in rows]
     within = sum(size <= 0.15 for size in sizes)
     above = [row["name"] for row in rows if abs(row["error"]) > 0.4]
@@ -67,7 +67,7 @@ def errors(rows):
 
 
 def moves(rows):
-    """Table of what moving a working set from the last level to memory costs."""
+    """Returns the table of the cost of moving a working set from the last cache level to memory."""
     text = [
         "## From the last level to memory\n",
         (
@@ -85,12 +85,12 @@ def moves(rows):
 
 
 def mib(rows, size):
-    """Working set of the kernels of a size."""
+    """Returns the working set of the kernels of one size."""
     return next(f"{row['bytes'] / 2**20:g} MiB" for row in rows if row["name"].endswith(f" {size}"))
 
 
 def far(rows):
-    """Table of slowdowns at the latency that Pond emulates."""
+    """Returns the table of slowdowns at the latency that Pond emulates."""
     slowdowns = validate.far([row for row in rows if not row["items"]])
     text = [
         "## Beside what was published\n",

@@ -1,4 +1,4 @@
-"""Programs that the model is validated with, and their inputs, which are the same each time."""
+"""Programs with which the model is validated, and their inputs, which are the same in each run."""
 
 import math
 import os
@@ -67,31 +67,34 @@ C_FUNCTION = """static int f{n}(const int *p, size_t k) {{
 
 @dataclass
 class Program:
-    """Program with its arguments."""
+    """A program with its arguments."""
 
     name: str
     command: list
     stdin: str | None = None
     environment: dict = field(default_factory=dict)
-    # Working set, where it is known.
+    # Working set of the program, if it is known.
     bytes: int | None = None
 
 
 def sizes(levels):
-    """Working sets of the kernels on a machine whose cache levels were measured: between the second level and the last, and beyond."""
+    """Returns the two working sets of the kernels, for the cache levels that were measured on this machine.
+
+    The smaller one lies between the sizes of the second level and the last level, the larger one beyond the last level.
+    """
     second, last = (level["effective_bytes"] for level in (levels[1], levels[-1]))
     between = math.sqrt(second * last)
     return {"cache": rounded(between), "memory": max(64 << 20, rounded(4 * last))}
 
 
 def rounded(size):
-    """Size in whole parts of a MiB: halves of it, or more where it is large."""
+    """Rounds a size to multiples of half a MiB, or to larger multiples if the size is large."""
     part = 1 << max(19, int(size).bit_length() - 4)
     return max(1, round(size / part)) * part
 
 
 def kernels(folder, working_sets):
-    """Kernels of a build folder, each at both sizes, those of the core alone at one."""
+    """Returns the kernels of a build folder, each at both sizes; kernels that use only the core have one size."""
     binary = os.path.join(folder, KERNELS)
     names = os.popen(f"'{binary}' --list").read().split()
     at = {name: SIZES[:1] if name.startswith("core-") else SIZES for name in names}
@@ -104,7 +107,7 @@ def kernels(folder, working_sets):
 
 
 def applications(root, folder):
-    """Real programs, as far as this machine has them. Their inputs are made in `folder`."""
+    """Returns the real programs that this machine has, and creates their inputs in `folder`."""
     text, long_text = (written(folder, f"text-{words}", text_of(words)) for words in (400_000, 2_400_000))
     sql = written(folder, "work.sql", SQL)
     source = written(folder, "work.c", c_source(60))
@@ -138,7 +141,7 @@ def applications(root, folder):
 
 
 def written(folder, name, text):
-    """Path of a file with this text."""
+    """Writes a text to a file, and returns its path."""
     path = os.path.join(folder, name)
     with open(path, "w", encoding="ascii") as file:
         file.write(text)
@@ -146,7 +149,7 @@ def written(folder, name, text):
 
 
 def text_of(words):
-    """Lines of twelve random words."""
+    """Returns lines of twelve random words each."""
     rng = random.Random(7)
     lines = (
         " ".join(rng.choice(WORDS) for _ in range(11)) + f" {rng.randrange(10**6)}"
@@ -156,7 +159,7 @@ def text_of(words):
 
 
 def c_source(functions):
-    """C file with so many functions, and one that calls them all."""
+    """Returns a C file with the given number of functions, and one function that calls all of them."""
     bodies = "".join(C_FUNCTION.format(n=n, m=n % 13 + 2) for n in range(functions))
     calls = " + ".join(f"f{n}(p, k)" for n in range(functions))
     return f"{C_HEAD}{bodies}int all(const int *p, size_t k) {{ return {calls}; }}\n"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Predicted beside measured run times of programs: see README.md."""
+"""Compares predicted with measured run times of programs: see README.md."""
 
 import argparse
 import itertools
@@ -13,9 +13,9 @@ import tempfile
 import native
 import programs
 
-# Programs between two measurements of the machine, whose neighbours come and go.
+# Number of programs between two measurements of the machine, which are repeated because the load of its neighbours varies.
 BETWEEN = 3
-# Times that a program is measured at most: again when the native runs before and after the recorded one do not agree.
+# Maximum number of measurements of a program. It is measured again if the native runs before and after the recorded run disagree.
 TRIES = 4
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
 
@@ -40,7 +40,7 @@ def main():
 
 
 def keep(rows, path):
-    """Writes the rows so far, if they are wanted: a run takes up to an hour, and may be interrupted."""
+    """Writes the rows so far to a file, if one was named, because a run takes up to an hour and may be interrupted."""
     if path:
         with open(path + ".new", "w", encoding="utf-8") as file:
             json.dump(rows, file, indent=1)
@@ -66,14 +66,14 @@ def arguments():
 
 
 def calibrate(asked):
-    """Measures the core that programs run on, and returns what was measured."""
+    """Measures the core on which the programs run, and returns the results."""
     command = [*native.on_core(asked.core), asked.unrack, "lines", "calibrate", "--json"]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     return json.loads(done.stdout)
 
 
 def compared(program, asked, folder):
-    """Runs a program both ways until its native times hold, prints and returns its row."""
+    """Runs a program natively and recorded until its native times agree, then prints and returns its row."""
     answer = os.path.join(folder, "predicted.json")
     try:
         for number in range(1, TRIES + 1):
@@ -96,7 +96,7 @@ def tried(program, asked, answer):
     if os.path.exists(answer):
         os.remove(answer)
     before = native.measure(program, asked.runs, asked.core)
-    # On the same core: the other half of each has other work, and what is measured of one does not hold for the next.
+    # Use the same core for all runs: the sibling hyper-thread of each core has different work, so results do not carry over to another.
     instrumented = [
         *native.on_core(asked.core),
         asked.unrack,
@@ -133,14 +133,14 @@ def tried(program, asked, answer):
 
 
 def stated(number):
-    """Value of a stated number; an error where it is withheld."""
+    """Returns the value of a stated number. Raises an error if the number is withheld."""
     if "value" not in number:
         raise ValueError(f"no prediction: {number.get('withheld', number)}")
     return number["value"]
 
 
 def items(output):
-    """Units of work that a kernel says it did, or None."""
+    """Returns the units of work that a kernel reports, or None if it reports none."""
     words = output.decode(errors="replace").split()
     return int(words[words.index("items") + 1]) if "items" in words and "checksum" in words else None
 
@@ -167,7 +167,7 @@ print_row.is_headed = False
 
 
 def conclude(rows):
-    """Prints the median and the worst error."""
+    """Prints the median and the maximum error of the predictions."""
     if not rows:
         sys.exit("no program was compared")
     errors = sorted((abs(row["error"]), row["name"]) for row in rows)
@@ -180,7 +180,7 @@ def conclude(rows):
 
 
 def kernels(rows):
-    """Prints, for each kernel, how much longer a unit of work takes from memory than from the last cache level."""
+    """Prints, for each kernel, how much longer a unit of work takes with data in memory than in the last cache level."""
     print(f"\n{'kernel':16} {'native ns':>19} {'predicted ns':>19} {'native':>8} {'predicted':>9}")
     for name, natives, predicteds in pairs(rows):
         both = [" to ".join(f"{ns:.2f}" for ns in ends) for ends in (natives, predicteds)]
@@ -189,7 +189,7 @@ def kernels(rows):
 
 
 def pairs(rows):
-    """Names of kernels that ran in both sizes, with their native and predicted nanoseconds for a unit of work."""
+    """Returns the kernels that ran in both sizes, with their native and predicted nanoseconds per unit of work."""
     by_name = {row["name"]: row for row in rows if row["items"]}
     for name in sorted({name.split()[0] for name in by_name}):
         pair = [by_name.get(f"{name} {size}") for size in programs.SIZES]
@@ -201,7 +201,7 @@ def pairs(rows):
 
 
 def context(rows):
-    """Prints slowdowns of programs with all memory as far as Pond's (ASPLOS 2023, section 3.3): 182 % of near latency."""
+    """Prints slowdowns of programs whose whole memory has the latency of Pond's (ASPLOS 2023, section 3.3), 182 % of near memory's."""
     slowdowns = far(rows)
     if not slowdowns:
         return
@@ -216,19 +216,19 @@ def context(rows):
 
 
 def far(rows):
-    """Names and slowdowns of programs at 182 % of near latency, least first."""
+    """Returns the names and slowdowns of programs at 182 % of near latency, in ascending order of slowdown."""
     slowdowns = ((row["name"], at(row["lines"], 1.82)) for row in rows)
     return sorted(((name, value) for name, value in slowdowns if value is not None), key=lambda pair: pair[1])
 
 
 def shares(slowdowns):
-    """Numbers of programs that are slowed by less than 5 %, and by more than 25 %."""
+    """Returns the number of programs with a slowdown below 5 %, and the number with one above 25 %."""
     values = [value for _, value in slowdowns]
     return sum(value < 1.05 for value in values), sum(value > 1.25 for value in values)
 
 
 def at(lines, ratio):
-    """Slowdown with all memory far, between the two points of the curve around a ratio of latencies, or None."""
+    """Returns the slowdown with all memory far at a ratio of latencies, interpolated between two points of the curve, or None."""
     curve = next((one["curve"] for one in lines["placements"] if one["placement"] == "all far"), [])
     near_ns = lines["machine_times"]["near_ns"]
     points = [(near_ns, 1.0)] + [

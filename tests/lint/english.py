@@ -1,10 +1,11 @@
-"""How the English of pages and comments reads: `make lint` holds both to the limits below.
+"""Measures how the English of pages and comments reads; `make lint` holds both to the limits below.
 
 Counts words that mark a private dialect, per 10,000 words, in pages (`*.md`) and in comments of Rust sources. Tests, the changelog and
-the results of studies are left out. A limit is either a goal that is reached, or what was reached last, so that it can only improve: then
-the goal stands beside it. The counts are a thermometer. Connectives that are sprinkled into a text improve the count and not the text.
+the results of studies are left out. A limit is either a goal that has been reached, or the value that was reached last, so that the text
+can only improve; in that case the goal is printed too. The counts are only an indicator: connectives that are added without a reason
+improve the count, but not the text.
 
-Arguments: the root of a checkout. `--worst N` lists the files with most marks instead; `--test` tries the rules themselves.
+Argument: the root of a checkout. `--worst N` lists the files with most marks instead; `--test` tests the rules themselves.
 """
 
 import re
@@ -13,7 +14,7 @@ import sys
 from pathlib import Path
 
 CONNECTIVES = "because, therefore, however, for example, note that"
-# Name, pattern. Of the first, more is better; of the others, less.
+# Patterns by the name of the measure. For the first measure, a higher count is better; for the others, a lower one.
 MEASURES = {
     CONNECTIVES: r"\bbecause\b|\btherefore\b|\bhowever\b|\bfor example\b|\be\.g\.|\bnote that\b",
     "tell, told": r"\b(?:tells?|told)\b",
@@ -32,7 +33,7 @@ GOALS = {
     "is said": 0.2,
     "nobody, nothing as a subject": 1.0,
 }
-# What was reached last, where that is not yet the goal.
+# The value that was reached last, for measures that do not meet their goal yet.
 REACHED = {
     "pages": {"of its own, of ours": 1.2, "what as a noun": 5.2},
     "comments": {
@@ -49,18 +50,18 @@ LEFT_OUT = re.compile(r"CHANGELOG|/tests?/|studies|docs/results/|CODE_OF_CONDUCT
 
 
 def comments(text: str) -> str:
-    """The comments of a Rust source, without their slashes."""
+    """Returns the comments of a Rust source, without their slashes."""
     lines = (line.strip() for line in text.split("\n"))
     return " ".join(line.lstrip("/!").strip() for line in lines if line.startswith("//"))
 
 
 def prose(text: str) -> str:
-    """A page without its blocks of code."""
+    """Returns the text of a page without its blocks of code."""
     return re.sub(r"```.*?```", "", text, flags=re.DOTALL)
 
 
 def texts(root: Path) -> dict[str, dict[str, str]]:
-    """The texts of pages and of comments, by the file that they are in."""
+    """Returns the texts of pages and of comments, by their file."""
     listed = subprocess.run(["git", "-C", root, "ls-files"], capture_output=True, text=True, check=True)
     found: dict[str, dict[str, str]] = {"pages": {}, "comments": {}}
     for name in listed.stdout.splitlines():
@@ -73,7 +74,7 @@ def texts(root: Path) -> dict[str, dict[str, str]]:
 
 
 def rates(text: str) -> dict[str, float]:
-    """How often each measure occurs in 10,000 words of a text."""
+    """Returns how often each measure's pattern occurs per 10,000 words of a text."""
     words = max(1, len(re.findall(r"[A-Za-z]+", text)))
     return {
         name: 1e4 * len(re.findall(pattern, text, re.IGNORECASE)) / words
@@ -82,7 +83,7 @@ def rates(text: str) -> dict[str, float]:
 
 
 def beyond(kind: str, found: dict[str, float]) -> list[str]:
-    """The measures that do not keep their limits."""
+    """Returns the measures that violate their limits."""
     lines = []
     for name, rate in found.items():
         limit = REACHED[kind].get(name, GOALS[name])
@@ -93,7 +94,7 @@ def beyond(kind: str, found: dict[str, float]) -> list[str]:
 
 
 def worst(files: dict[str, str], most: int) -> list[str]:
-    """The files with most marks, of those with more than 150 words."""
+    """Returns the files with most marks, among those with more than 150 words."""
     ranked = []
     for name, text in files.items():
         if len(re.findall(r"[A-Za-z]+", text)) > 150:

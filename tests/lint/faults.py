@@ -1,6 +1,6 @@
-"""Tests that docs/faults.md names: `make lint` refuses a name that no source has.
+"""Checks the names of tests in docs/faults.md: `make lint` rejects a name that no source contains.
 
-Arguments are the page and the folder of the crates; with `--test`, the rule itself is tried.
+Arguments are the page and the folder of the crates; `--test` tests the rule itself.
 """
 
 import re
@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 NAME = re.compile(r"`([^`\s]+)`")
-# Attributes and comments may stand between the attribute and the function.
+# Other attributes and comments may stand between `#[test]` and the function.
 TEST = re.compile(r"#\[test\]\s*(?:(?:#\[[^\n]*\]|//[^\n]*)\s*)*fn (\w+)")
 
 
 def named(page: str) -> list[tuple[int, str]]:
-    """Names in the column `test` of the page's tables, each with its line, from 1."""
+    """Returns the names in the column `test` of the page's tables, each with its line number, which starts at 1."""
     found, in_table = [], False
     for number, line in enumerate(page.splitlines(), 1):
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
@@ -27,12 +27,12 @@ def named(page: str) -> list[tuple[int, str]]:
 
 
 def is_test(name: str) -> bool:
-    """Whether a name in such a cell is a path, a module, or a function; others are commands and options."""
+    """Returns whether a name is a path, a module or a function. Other names in these cells are commands and options."""
     return name.endswith(".rs") or "/" in name or "::" in name or "_" in name
 
 
 def is_there(name: str, sources: dict[str, str]) -> bool:
-    """Whether a file, a module or a test of this name is in the sources, which are texts by path in `crates`."""
+    """Returns whether the sources contain a file, a module or a test of this name. `crates` has the text of each source by path."""
     if name.endswith(".rs"):
         return any(("/" + path).endswith("/" + name) for path in sources)
     if "/" in name:
@@ -42,7 +42,7 @@ def is_there(name: str, sources: dict[str, str]) -> bool:
     within = {path: text for path, text in sources.items() if set(parts) <= set(words(path))}
     if any(has_test(text, test) for text in within.values()):
         return True
-    # A module by its crate, such as `pager::pulse`.
+    # A module with the name of its crate, such as `pager::pulse`.
     return bool(parts) and any(test in words(path) for path in within)
 
 
@@ -51,7 +51,7 @@ def words(path: str) -> list[str]:
 
 
 def has_test(text: str, name: str) -> bool:
-    """Whether a text has this test, or one that begins so, if the name ends with an ellipsis."""
+    """Returns whether a text has a test of this name. If the name ends with an ellipsis, a test that begins with it is enough."""
     if name.endswith("…"):
         return any(test.startswith(name[:-1]) for test in TEST.findall(text))
     return name in TEST.findall(text)

@@ -1,25 +1,25 @@
-"""SAFETY comments that send the reader elsewhere: `make lint` refuses those that say only "as above".
+"""Finds SAFETY comments that only refer to another place: `make lint` rejects those that consist only of "as above".
 
-Arguments are folders or files; with `--test`, the rule itself is tried.
+Arguments are folders or files; `--test` tests the rule itself.
 """
 
 import re
 import sys
 from pathlib import Path
 
-# A comment that says where else to look, and nothing of its own in front of it.
+# A comment that only names another place, without a reason before it.
 ELSEWHERE = re.compile(
     r"//\s*SAFETY:\s*(as (said )?above|as before|see above|ditto|same as above)\b", re.IGNORECASE
 )
 
 
 def refused(text: str) -> list[int]:
-    """Lines, from 1, with such a comment."""
+    """Returns the numbers of the lines with such a comment; the first line is 1."""
     return [number for number, line in enumerate(text.splitlines(), 1) if ELSEWHERE.search(line)]
 
 
 def sources(places: list[str]) -> list[Path]:
-    """Rust files of these places, without what was built."""
+    """Returns the Rust files in these folders or files, without generated files of a build."""
     found = []
     for place in map(Path, places):
         found += [place] if place.is_file() else sorted(place.rglob("*.rs"))

@@ -1,4 +1,4 @@
-"""What is documented, and under which names: `make lint` holds every crate to these limits.
+"""Checks documentation and the names of public types: `make lint` holds every crate to these limits.
 
 Counts, in Rust sources: public functions without documentation, files without a module comment, and names of types, public or private,
 that several crates use. With `--list`, prints each place instead; with `--by-crate`, a table; with `--test`, tries the rules themselves. Other arguments
@@ -35,7 +35,7 @@ ATTRIBUTE = re.compile(r"^\s*#!?\[")
 
 @dataclass
 class Found:
-    """What was counted, of one file or of all."""
+    """Counts of one file or of all files."""
 
     functions: int = 0
     files: int = 0
@@ -82,7 +82,7 @@ def read(text: str, name: str, is_test: bool = False) -> Found:
 
 
 def crate_of(name: str) -> str:
-    """Folder of the crate that a file belongs to."""
+    """Returns the folder of the crate that a file belongs to."""
     parts = Path(name).parts
     return "/".join(parts[: parts.index("crates") + 3]) if "crates" in parts else parts[0]
 
@@ -100,7 +100,7 @@ def shared_types(types: list[tuple[str, str]]) -> list[str]:
 
 
 def sources(places: list[str]) -> list[Path]:
-    """Rust files of these places, without what was built."""
+    """Returns the Rust files in these folders or files, without generated files of a build."""
     found = []
     for place in map(Path, places):
         found += [place] if place.is_file() else sorted(place.rglob("*.rs"))
@@ -148,7 +148,7 @@ def main(arguments: list[str]) -> int:
 
 
 def report(every: Found) -> int:
-    """Prints what is beyond the limits; 1 if anything is."""
+    """Prints the violations of the limits. Returns 1 if there are any, otherwise 0."""
     beyond = []
     if len(every.undocumented) > MOST_UNDOCUMENTED * every.functions:
         beyond.append(

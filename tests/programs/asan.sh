@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A program with AddressSanitizer, whose shadow of memory is terabytes long, and which looks for leaks at its end.
+# A program with AddressSanitizer, which maps terabytes of shadow memory and checks for leaks when it ends.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 source "$programs/skips.sh"

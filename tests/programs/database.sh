@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A database under load: four clients at once write and read redis, each its own keys.
+# A database under load: four concurrent clients write and read redis, each with separate keys.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# DuckDB: TPC-H generated in memory, all 22 queries, two threads. Scale factor 0.1 at full scale.
+# DuckDB with two threads: generates TPC-H in memory and runs all 22 queries. At full scale, the scale factor is 0.1.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 

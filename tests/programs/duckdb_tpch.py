@@ -1,4 +1,4 @@
-"""Generates TPC-H at a scale factor, in memory, and prints the answers of its 22 queries."""
+"""Generates TPC-H data of a scale factor in memory, and prints the results of the 22 queries."""
 
 import sys
 from pathlib import Path

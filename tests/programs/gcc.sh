@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# gcc at -O2 on one large file: the object's bytes.
+# gcc at -O2 on one large file; the bytes of the object are compared.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
@@ -9,7 +9,7 @@ if [[ ${1:-} == --prepare ]]; then
 fi
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-# The file's name is part of the object.
+# Compile in this folder, because the object contains the path of the source as it is given.
 cd "$data"
 gcc -O2 -c work.c -o "$dir/work.o"
 cat "$dir/work.o"

@@ -8,7 +8,7 @@ LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz0123456789-_", dtype=np.uint
 
 
 def records(out, count):
-    """Lines of 99 letters, for sort."""
+    """Writes lines of 99 letters, as input for sort."""
     rng = np.random.default_rng(1)
     for start in range(0, count, 100_000):
         lines = min(100_000, count - start)
@@ -19,7 +19,7 @@ def records(out, count):
 
 
 def text(out, size):
-    """Words from a fixed vocabulary with a skewed distribution: compresses like prose."""
+    """Writes words of a fixed vocabulary with a skewed distribution, so that the text compresses like prose."""
     rng = np.random.default_rng(2)
     lengths = rng.integers(2, 11, size=20_000)
     words = [LETTERS[rng.integers(0, 26, size=n)].tobytes() for n in lengths]
@@ -32,7 +32,7 @@ def text(out, size):
 
 
 def c(out, functions):
-    """A C file with loops, switches, floating point and structures for the optimizer."""
+    """Writes a C file with loops, switches, floating-point code and structures, as work for the optimizer."""
     rng = np.random.default_rng(3)
     parts = ["struct point { double x, y; int tag; };", "int printf(const char *, ...);"]
     for n in range(functions):
@@ -65,7 +65,7 @@ __attribute__((noinline)) int work_{n}(int *values, struct point *points, int co
 
 
 def redis(out, keys):
-    """Commands of the redis protocol: values of many sizes, hashes, lists and sorted sets."""
+    """Writes commands of the redis protocol: values of many sizes, hashes, lists and sorted sets."""
     rng = np.random.default_rng(4)
 
     def command(*words):

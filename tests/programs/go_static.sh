@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A static Go program: goroutines, the garbage collector, programs that it starts.
+# A static Go program with goroutines and garbage collection, which starts other programs.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 source "$programs/skips.sh"

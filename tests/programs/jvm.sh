@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A Java virtual machine with the collector that it chooses: threads, maps, strings, garbage.
+# A Java virtual machine with its default garbage collector: threads, maps, strings, garbage.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 source "$programs/skips.sh"

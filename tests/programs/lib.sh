@@ -1,9 +1,9 @@
-# Shared by the scripts beside it: sizes, the place for data, and the Python to use. Sourced, not run.
+# Shared by the scripts in this folder: sizes, the folder for data, and the Python to use. This file is sourced, not run.
 #
-#   UNRACK_TEST_SCALE  small (seconds natively) or full (what the project promises)
+#   UNRACK_TEST_SCALE  small (seconds natively) or full (the size that the project promises to support)
 #   UNRACK_TEST_DATA   folder for inputs, made once by `NAME.sh --prepare` and only read after that
 #
-# A script writes nothing to stdout that could differ from one run to the next.
+# A script must not write text to stdout that can differ from one run to the next.
 # shellcheck shell=bash
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -13,7 +13,7 @@ data=${UNRACK_TEST_DATA:-$root/target/program-data/alone}/$scale
 python=$root/.venv/bin/python
 export LC_ALL=C PYTHONHASHSEED=0
 
-# size SMALL FULL: the one that the scale asks for.
+# size SMALL FULL: prints the value for the current scale.
 size() {
     case $scale in
         small) echo "$1" ;;
@@ -22,7 +22,7 @@ size() {
     esac
 }
 
-# generate KIND AMOUNT FILE: makes an input unless it is there.
+# generate KIND AMOUNT FILE: creates an input unless the file exists.
 generate() {
     local file=$data/$3
     if [[ ! -e $file ]]; then

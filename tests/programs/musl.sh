@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Programs of the musl C library, dynamic and static, into which nothing can be preloaded, started by a shell.
+# Programs with the musl C library, dynamic and static, started by a shell. No library can be preloaded into them.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 source "$programs/skips.sh"

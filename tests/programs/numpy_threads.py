@@ -1,4 +1,4 @@
-"""NumPy in threads and in other processes: numpy_threads.py SCALE. Prints only what never varies."""
+"""Runs NumPy in threads and in other processes: numpy_threads.py SCALE. The output is the same in every run."""
 
 import hashlib
 import multiprocessing

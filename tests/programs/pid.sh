@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A redis server under load, whose memory goes and comes back meanwhile: UNRACK_BORROW is a command that takes it from the
-# process whose number follows. Every key is read back, a child saves, and each loan ends well.
+# A redis server under load, whose memory is moved away and back meanwhile: UNRACK_BORROW is the command that takes the memory of a
+# running process, whose number is appended. Every key is read back, a child saves the data, and each loan must end without an error.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
@@ -8,7 +8,7 @@ keys=$(size 30000 250000)
 case ${1:-} in
     --needs)
         source "$programs/skips.sh"
-        # Forks are told by the kernel to who has CAP_SYS_PTRACE, bit 19.
+        # The kernel reports forks only to a process with CAP_SYS_PTRACE, which is bit 19.
         capabilities=$((16#$(sed -n 's/^CapEff:\t//p' /proc/self/status)))
         if ! ((capabilities >> 19 & 1)); then
             skip userfaultfd tests/programs "needs CAP_SYS_PTRACE"
@@ -49,11 +49,11 @@ for _ in {1..600}; do
     sleep 0.1
 done
 
-# borrow: takes memory for a second, again and again. Says nothing if all went well.
+# borrow: takes the server's memory for a second, repeatedly. Prints no text unless a loan fails.
 borrow() {
     local loans=0
     until [[ -e $dir/enough ]] && ((loans >= 2)); do
-        # Words of a command.
+        # The variable is split into the words of a command on purpose.
         # shellcheck disable=SC2086
         $UNRACK_BORROW --pid "$server" --for 1s > "$dir/loan" 2>&1 < /dev/null || { cat "$dir/loan"; return 1; }
         loans=$((loans + 1))
@@ -83,6 +83,6 @@ if [[ -n $borrower ]]; then
     wait "$borrower" || { echo "a loan failed"; cat "$dir/loans"; }
     borrower=
 fi
-# It is as it was: it serves, and nobody traces it.
+# The server is in its original state: it serves, and no process traces it.
 echo "digest $(cli debug digest)"
 sed -n '/^TracerPid/p;/^Seccomp:/p;/^THP_enabled/p' "/proc/$server/status"

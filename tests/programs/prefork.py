@@ -1,4 +1,4 @@
-"""A prefork server and its clients on a Unix socket: prefork.py MIB. Prints what clients were answered."""
+"""A prefork server and its clients on a Unix socket: prefork.py MIB. Prints the answers that the clients get."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ ASKED = struct.Struct("!II")
 
 
 def serve(listener, data):
-    """Answers requests with a hash of some pages of the data, which it changes, and changes back."""
+    """Answers each request with a hash of some pages of the data. The worker changes these pages, then restores them."""
     while True:
         connection, _ = listener.accept()
         with connection:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A server that forks its workers, which share what it has read, and change a part of it.
+# A server that forks its workers. They share the data that the server has read before the fork, and change a part of it.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# redis: a load of many types, every key read back, a background save, a server restarted from the dump.
+# redis: loads values of many types, reads every key back, saves in the background, and restarts the server from the dump.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
@@ -38,7 +38,7 @@ start() {
     exit 1
 }
 
-# The state of the last save.
+# saved FIELD: prints a field of the server's persistence information, such as the status of the last save.
 saved() { cli info persistence | tr -d '\r' | sed -n "s/^$1://p"; }
 
 start
@@ -52,7 +52,7 @@ echo "digest $digest"
 
 cli bgsave > /dev/null
 while [[ $(saved rdb_bgsave_in_progress) == 1 ]]; do
-    # Writes while the child saves: the dump must not see them.
+    # Write while the child saves; the dump must not contain these writes.
     cli set during-save "$RANDOM" > /dev/null
 done
 echo "save $(saved rdb_last_bgsave_status)"

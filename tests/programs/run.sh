@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs real programs natively and under `unrack run`, and compares every byte they print.
+# Runs real programs natively and under `unrack run`, and compares every byte of their output.
 #
 #   run.sh [--local X]... [--fast] [--scale small|full] [NAME...]
 #
-# X is a local share such as 25% (default: 25% and 10%); NAME is a script beside this one (default: all).
-# The binary is $UNRACK, or else the newest of target/release/unrack and target/ci/unrack.
-# $UNRACK_TIMEOUT ends a run that hangs (seconds, default 900). Exit status 0 only if all passed, or if this
-# kernel does not let programs page: then all are skipped, and that is said.
+# X is a local share such as 25% (default: 25% and 10%); NAME is a script in this folder (default: all).
+# The binary is $UNRACK, or without that variable the newer of target/release/unrack and target/ci/unrack.
+# $UNRACK_TIMEOUT ends a run that hangs (seconds, default 900). The exit status is 0 only if all programs passed, or if
+# this kernel does not allow paging by programs: then all are skipped with a message.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -34,7 +34,7 @@ done
 )
 export UNRACK_TEST_SCALE=$scale
 
-# Inputs are kept from run to run, for as long as what makes them stays as it is.
+# Inputs are kept between runs, as long as the scripts that generate them do not change.
 if [[ -z ${UNRACK_TEST_DATA:-} ]]; then
     made_by=$(cat "$here"/*.sh "$here/generate.py" "$here"/native/* | cksum | cut -d ' ' -f 1)
     export UNRACK_TEST_DATA=$root/target/program-data/$made_by
@@ -67,7 +67,7 @@ if ((status == 3)); then
     exit 0
 fi
 
-# timed FILE COMMAND...: runs a command, keeps its output, and sets `seconds` and `status`.
+# timed FILE COMMAND...: runs a command, stores its output, and sets `seconds` and `status`.
 timed() {
     local file=$1 start=$EPOCHREALTIME
     shift
@@ -76,7 +76,7 @@ timed() {
     seconds=$(awk -v a="$start" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.2f", b - a }')
 }
 
-# verdict NAME SHARE NATIVE_SECONDS REASON: one line; no reason is a pass.
+# verdict NAME SHARE NATIVE_SECONDS REASON: prints the result of a program; without a reason it has passed.
 verdict() {
     local word=PASS
     if [[ -n $4 ]]; then
@@ -89,9 +89,10 @@ verdict() {
     if [[ -n $4 ]]; then tail -n 5 "$out/$1.$2.err" | sed 's/^/    /'; fi
 }
 
-# away NAME: prints why the share was not really away, if so. Four seconds are allowed: pages come back before a fork, and leave
-# it one by one for each process, which takes longer on a machine that has other work. What forks throughout is over its share
-# for most of its run however fast the machine is: of that, fetches are counted.
+# away NAME: prints the reason if the memory beyond the local share was not really remote. A program may exceed its share for four
+# seconds, because its pages return before a fork, and are evicted one by one for each process afterwards, which takes longer on a
+# busy machine. A program that forks throughout exceeds its share for most of its run on any machine, so its fetches are counted
+# instead.
 away() {
     local forks=0
     if grep -q '^# Forks throughout' "$here/$1.sh"; then forks=1; fi
@@ -103,7 +104,7 @@ away() {
 compare() {
     local name=$1 share=$2 native=$3 reason='' command
     command=("$unrack" run "${mode[@]}" --local "$share" --json "$out/summary.json" -- "$here/$name.sh")
-    # It starts unrack itself.
+    # Such a script starts unrack itself.
     if grep -q UNRACK_BORROW "$here/$name.sh"; then
         command=(env UNRACK_BORROW="$unrack run --local $share --json $out/summary.json" "$here/$name.sh")
     fi
@@ -122,7 +123,7 @@ compare() {
 for name in "${names[@]}"; do
     script=$here/$name.sh
     [[ -x $script ]] || { echo "run.sh: no program $name" >&2; exit 2; }
-    # What it lacks, it says.
+    # The script itself prints the requirements that the machine does not meet.
     if grep -q -e --needs "$script" && ! "$script" --needs; then continue; fi
     if grep -q -e --prepare "$script"; then "$script" --prepare; fi
     timed "$out/$name.native" "$script"

@@ -1,8 +1,8 @@
-# Skips: said where they are seen, and refused where the thing was installed. Sourced, not run.
-# The same as crates/foundation/testing/src/skips.rs, which says what the variables mean.
+# Skips tests whose requirements are not met: each skip is reported, and is an error if the requirement was installed. This file is
+# sourced, not run. It does the same as crates/foundation/testing/src/skips.rs, which documents the variables.
 # shellcheck shell=bash
 
-# skip NEEDED TEST WHY: says so; fails if UNRACK_NO_SKIPS names what is needed.
+# skip NEEDED TEST WHY: reports that a test is skipped; fails if UNRACK_NO_SKIPS names the requirement.
 skip() {
     local line
     line="$1: $2: $(echo "$3" | tr -s '[:space:]' ' ')"

@@ -1,4 +1,4 @@
-"""A sparse mapping: pages far apart in a mapping of 4 TiB, beside some that lie close, read again and again."""
+"""Reads pages of a sparse mapping of 4 TiB repeatedly: pages that are far apart, and some that are adjacent."""
 
 import hashlib
 import mmap
@@ -24,7 +24,7 @@ def main(mebibytes: int) -> None:
         draw.shuffle(far)
         for at in near + far:
             found.update(memory[at : at + 8])
-    # Contents are dropped and come back empty.
+    # MADV_DONTNEED drops the contents; the pages must read as zeros afterwards.
     memory.madvise(mmap.MADV_DONTNEED, 0, SIZE)
     found.update(bytes(memory[far[0] : far[0] + 8]))
     print(found.hexdigest())

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A mapping of 4 TiB, of which little is touched.
+# A program with a mapping of 4 TiB that touches only a few pages of it.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 

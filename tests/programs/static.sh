@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A static program, into which nothing can be preloaded: threads, a server's forked workers, programs that it starts.
+# A static program, into which no library can be preloaded: threads, forked workers of a server, and programs that it starts.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The stress: maps, forks, threads, signals, system calls; it checks every byte itself.
+# The stress program: mappings, forks, threads, signals and system calls; the program itself checks every byte.
 # Forks throughout.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"

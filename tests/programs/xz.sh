@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# xz with two threads: the compressed bytes, then the way back.
+# xz with two threads: compares the compressed bytes, then decompresses them.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# zstd with two threads and a long window: the compressed bytes, then the way back.
+# zstd with two threads and a long window: compares the compressed bytes, then decompresses them.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 

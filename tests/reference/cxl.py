@@ -1,9 +1,9 @@
 """cxl: cache lines over credited links and input-buffered switches (CXL.mem; EDM §4.3).
 
-A message is cut into lines of 64 B, each a request and an answer of the link layer. A link carries flits of some
-slots; what does not fit goes on in the next flit, before anything else. A sender needs a credit of its class for
-each line; the credit comes back when the receiver's buffer is free. Switches have one queue for each input and
-class, first in, first out.
+A message is divided into lines of 64 B; each line is a request and an answer of the link layer. A link carries flits, each with
+a number of slots. A line that does not fit into a flit continues at the start of the next flit. A sender needs a credit of the
+line's class for each line; the credit returns when the receiver's buffer is free. A switch has a first-in, first-out queue for
+each input and class.
 """
 
 from engine import MESSAGE, Engine
@@ -24,7 +24,7 @@ class Line:
 
 
 def in_turn(start, choices, among):
-    """The first choice at or after `start`, around the end."""
+    """Returns the first choice at or after `start`, in cyclic order over `among` numbers."""
     return min(choices, key=lambda choice: (choice - start) % among)
 
 
@@ -32,7 +32,7 @@ CORES = 16
 
 
 def next_line(lines):
-    """The line whose turn it is: the first sixteen messages take turns, and the others wait."""
+    """Removes and returns the next line to send. The first sixteen messages take turns, and the others wait."""
     line = lines.pop(0)
     rest = [other for other in lines if other.message == line.message]
     others = [other for other in lines if other.message != line.message]
@@ -43,12 +43,12 @@ def next_line(lines):
 
 
 class Node:
-    """Host and memory device."""
+    """A node, which is both a host and a memory device."""
 
     def __init__(self, number, window):
         self.number, self.window = number, window
-        self.bursts = {REQ: [], RWD: []}  # lines to be requested, in order
-        self.to_answer = {NDR: [], DRS: []}  # requests, in order
+        self.bursts = {REQ: [], RWD: []}  # lines to request, in order
+        self.to_answer = {NDR: [], DRS: []}  # requests to answer, in order
         self.next_class = 0
 
     def waiting(self):
@@ -56,7 +56,7 @@ class Node:
         return classes + [kind for kind in (NDR, DRS) if self.to_answer[kind]]
 
     def take(self, classes, network):
-        """The next line of these classes, which has a credit."""
+        """Removes and returns the next line to send in these classes, for which the link has a credit; None if there is none."""
         choices = [kind for kind in self.waiting() if kind in classes]
         if not choices:
             return None
@@ -66,7 +66,7 @@ class Node:
             self.window -= 1
             return next_line(self.bursts[kind])
         request = self.to_answer[kind].pop(0)
-        # Its buffer is free when the answer leaves.
+        # The buffer of the request is free when its answer leaves.
         network.freed.append((network.link_to(self.number), request.kind))
         return request.answer()
 
@@ -75,7 +75,7 @@ class Node:
 
 
 class Output:
-    """Of a switch."""
+    """Output port of a switch."""
 
     def __init__(self, switch, port):
         self.switch, self.port = switch, port
@@ -84,7 +84,7 @@ class Output:
         self.serving = None
 
     def heads(self):
-        """Queues of inputs whose first line goes here."""
+        """Returns the input queues whose first line goes to this output, except the queue that is being served."""
         queues = self.switch.queues.items()
         return [key for key, queue in queues if queue and queue[0][1] == self.port and key != self.serving]
 
@@ -104,7 +104,7 @@ class Output:
         return self.switch.queues[self.serving][0][0]
 
     def finish(self, network):
-        """A line keeps its place at the head until all of it is sent."""
+        """Removes a sent line from its queue. A line stays at the head of its queue until all of it is sent."""
         queue = self.switch.queues[self.serving]
         queue.pop(0)
         number, kind = self.serving
@@ -117,18 +117,18 @@ class Output:
 class Switch:
     def __init__(self):
         self.queues = {}  # by input and class: lines, each with its output port
-        self.feeders = {}  # by input: the link that leads there
-        self.turned = []  # ports that a queue has turned to
+        self.feeders = {}  # by input: the link that leads to it
+        self.turned = []  # output ports for which a queue has a new head
 
 
 class Link:
     def __init__(self, sender, flit, propagation, latency, slots, credits):
         self.sender, self.flit, self.propagation, self.latency = sender, flit, propagation, latency
         self.slots, self.credits = slots, dict.fromkeys(CLASSES, credits)
-        self.returning = []  # when, class
+        self.returning = []  # (time of return, class) of credits
         self.midway, self.left = None, 0
         self.free, self.wake = 0, None
-        self.wire = []  # when, line
+        self.wire = []  # (time of arrival, line)
         self.end = None
 
 
@@ -150,7 +150,7 @@ class Network:
         return self.times
 
     def wire_up(self):
-        """Links by who sends: ("node", n) or ("port", p)."""
+        """Creates the links, with the names ("node", n) or ("port", p) of their senders."""
         topology = self.topology
         self.links = {}
         for node in self.nodes:
@@ -160,7 +160,7 @@ class Network:
             to_switch = topology.end(port)[0] == "switch"
             self.links["port", port] = self.link(output, topology.link(port), to_switch, not to_switch)
         for port in range(topology.ports):
-            # By the cable of this port another link comes in.
+            # The cable of this port also carries an incoming link.
             what, number = topology.end(port)
             switch = topology.owner(port)
             feeder = ("node", number) if what == "node" else ("port", self.port_to(number, switch))
@@ -197,7 +197,7 @@ class Network:
     # The sending end of a link.
 
     def offer(self, *name):
-        """Something came that the link may be able to send."""
+        """Starts a flit on a link, or schedules one, because a line has arrived that the link may be able to send."""
         link = self.links[name]
         if link.free <= self.engine.now:
             self.fill(name)
@@ -220,7 +220,7 @@ class Network:
             self.offer_outputs(link.sender.switch)
 
     def fill(self, name):
-        """Starts a flit, if there is anything to put in."""
+        """Fills and sends a flit, if there is a line to put into it."""
         link, now = self.links[name], self.engine.now
         for at, kind in link.returning:
             if at <= now:
@@ -298,7 +298,7 @@ class Network:
         if line.kind in (REQ, RWD):
             node.to_answer[line.answer().kind].append(line)
         else:
-            # Answers are taken in at once.
+            # The node consumes an answer at once, so its buffer is free immediately.
             node.window += 1
             self.freed.append((name, line.kind))
         if line.kind == DRS or (line.kind == RWD and not line.fetches):

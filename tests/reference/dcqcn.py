@@ -1,8 +1,8 @@
-"""pfc-dcqcn: senders slow down when switches mark (DCQCN: Zhu et al., SIGCOMM 2015), and links pause before a
-buffer is full (priority flow control: IEEE 802.1Q clause 36).
+"""pfc-dcqcn: senders slow down when switches mark packets (DCQCN: Zhu et al., SIGCOMM 2015), and links pause before a buffer
+is full (priority flow control: IEEE 802.1Q clause 36).
 
-Each transfer is a flow with a rate of its own. A node sends of the flow that was allowed to first; of equals, of
-the one that was opened first. Control is a class of its own, which goes first and is never paused.
+Each transfer is a flow with a separate rate. A node sends from the flow whose next sending time is earliest, and among equals
+from the one that was opened first. Control is a separate class, which is sent first and is never paused.
 """
 
 from packets import Network, Packet
@@ -10,7 +10,7 @@ from queues import Queue
 from silence import Silence
 
 FRAME = 64 + 8 + 12
-STEADY = 64  # timeouts in a row, until each is twice the one before
+STEADY = 64  # consecutive timeouts of constant length; each later one doubles
 
 
 def mix(number):
@@ -51,7 +51,7 @@ class Lossless(Queue):
         return None
 
     def marks(self, ahead):
-        """At random, the more the longer the queue is (§3.1, CP algorithm)."""
+        """Returns whether to mark a packet: at random, with a probability that grows with the queue (§3.1, CP algorithm)."""
         case = self.case
         self.asked += 1
         draw = mix(mix(case["seed"] ^ self.port) ^ self.asked) >> 11
@@ -63,17 +63,18 @@ class Lossless(Queue):
         return draw / 2**53 < share * case["p_max"]
 
 
-PAUSES = 2**31  # Behind packets, within a picosecond.
+PAUSES = 2**31  # Order of pause frames among the events of a picosecond: after the packets.
 
 
 class Pausing:
-    """Asks the sender of a link to pause when a switch holds too much of what came by it."""
+    """Requests the sender of a link to pause when a switch holds too many bytes that arrived over that link."""
 
     def __init__(self, network):
         self.network, topology = network, network.topology
         latency = network.case["switch_latency_ps"]
-        # A pause frame waits for a packet, crosses, and finds a packet under way; what is on the link and in the
-        # switch's pipeline by then comes, and a packet at its end that stores first.
+        # Headroom for the bytes that arrive after a pause is decided: the pause frame waits for a packet, crosses the link, and
+        # finds the sender in the middle of a packet; then the bytes on the link and in the switch's pipeline arrive, and a packet
+        # that is stored before it is forwarded.
         headroom = max(
             (2 * link.propagation + latency) // link.byte + 1 + 3 * network.full + FRAME
             for link in (topology.host_link, topology.core_link)
@@ -88,13 +89,13 @@ class Pausing:
         return topology.switch_of(number) if what == "node" else topology.end(number)[1]
 
     def held(self, link):
-        """Bytes of data by this link that wait in its switch."""
+        """Returns the bytes of data that arrived over this link and wait in its switch."""
         switch, topology = self.switch_behind(link), self.network.topology
         ports = [port for port in self.network.ports if topology.owner(port.number) == switch]
         return sum(packet.wire for port in ports for packet in port.queue.data() if packet.came_by == link)
 
     def port_back(self, link):
-        """The port of that switch that leads to the sender."""
+        """Returns the port of the link's switch that leads back to the link's sender."""
         topology = self.network.topology
         what, number = link
         sender = link if what == "node" else ("switch", topology.owner(number))
@@ -103,7 +104,7 @@ class Pausing:
         return next(port for port in ports if port.end == sender)
 
     def changed(self, packet):
-        """A packet has come to wait, or leaves."""
+        """Sends a pause or a resume if needed, because a packet has joined a queue or left it."""
         if packet.rank == 0:
             return
         link = packet.came_by
@@ -116,7 +117,7 @@ class Pausing:
             self.send(link, False)
 
     def send(self, link, pause):
-        """As soon as what is on the link back has left."""
+        """Sends a pause frame, or one that ends a pause, as soon as the current packet has left the port back to the sender."""
         port = self.port_back(link)
         port.free = max(port.free, self.network.now()) + FRAME * port.link.byte
         what, number = link
@@ -135,14 +136,14 @@ class Pausing:
 
 
 class Rate:
-    """The reaction of a sender (§3.1, RP algorithm): every timer is an event."""
+    """Rate of a sender (§3.1, RP algorithm). Each timer is an event."""
 
     def __init__(self, network):
         self.network, self.case = network, network.case
         self.line = float(network.case["rate_bps"])
         self.current = self.target = self.line
         self.alpha = 1.0
-        self.clocks = 0  # which notification started them
+        self.clocks = 0  # number of the notification that started the current timers
         self.running = False
 
     def notify(self):
@@ -203,7 +204,7 @@ class Rate:
 
 
 class Flow:
-    """Both ends of a transfer."""
+    """Both ends of a transfer: the sender's and the receiver's state."""
 
     def __init__(self, network, transfer):
         self.transfer = transfer
@@ -212,7 +213,7 @@ class Flow:
         self.acknowledged = self.next = 0
         self.deadline = network.now() + network.case["timeout_ps"]
         self.silence = Silence(network.case["timeout_ps"], STEADY, network.salt(transfer, "sender"))
-        # The receiver.
+        # State of the receiver.
         self.wanted = 0
         self.asked = False
         self.notifies_at = 0
@@ -308,7 +309,7 @@ class Dcqcn:
             if flow.wanted == transfer.segments and self.network.delivered(transfer):
                 self.answer(transfer, "reply", wanted=flow.wanted, lost=False)
         elif number < flow.wanted:
-            # It was sent in vain.
+            # The segment had arrived before, so it was sent in vain.
             self.answer(transfer, "reply", wanted=flow.wanted, lost=False)
         elif not flow.asked:
             flow.asked = True

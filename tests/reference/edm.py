@@ -1,7 +1,7 @@
-"""edm on a star: EDM section 3 and table 1, SRPT, messages of a pair in order.
+"""edm on a star: section 3 and table 1 of EDM, with SRPT scheduling; the messages of a pair are granted in order.
 
-A write announces itself; a read's or rmw's request waits in the switch, and is the first grant of its answer.
-Times are the sums of table 1's steps. A message is complete when the first block of its last 64 B is there.
+A writer announces its message. The request of a read or rmw waits in the switch, and serves as the first grant of its answer.
+Latencies are sums of the steps in table 1. A message is complete when the first block of its last 64 B has arrived.
 """
 
 from engine import Engine
@@ -9,16 +9,16 @@ from engine import Engine
 CYCLE, PMA = 2_560, 19_000
 BLOCK, BURST, CHUNK = 8, 64, 256
 CONTROL_BITS = 33
-ITERATION = 1_000  # three cycles at 3 GHz
+ITERATION = 1_000  # ps: three cycles at 3 GHz
 ACTIVE = 3
 
 
 class Lane:
-    """One way of a link: control goes at once, data behind all that came before it."""
+    """One direction of a link. Control waits only for earlier control; data waits for all traffic that came before it."""
 
     def __init__(self):
         self.control_until = 0
-        self.booked = []  # (time, length), what joined and how long it takes
+        self.booked = []  # (time of joining, transmission time) of all traffic
 
     def control(self, at, length):
         start = max(self.control_until, at)
@@ -35,7 +35,7 @@ class Lane:
 
 
 class Way:
-    """One way of a port, as the scheduler knows it."""
+    """One direction of a port, as the scheduler tracks it."""
 
     def __init__(self):
         self.granted = self.carried = 0
@@ -76,10 +76,10 @@ class Edm:
         self.src, self.dst = [Way() for _ in nodes], [Way() for _ in nodes]
         self.grant_queue = [0 for _ in nodes]
         self.active, self.waiting = {}, {}
-        self.demands = []  # in the order in which they came
+        self.demands = []  # in order of arrival
         self.arrived = 0
         self.pipeline_free = 0
-        self.due = set()  # when to look whether there is something to match
+        self.due = set()  # times of scheduled iterations
         self.messages = [Message(*pair) for pair in enumerate(case["messages"])]
         self.times = [None] * len(self.messages)
         for message in self.messages:
@@ -93,10 +93,10 @@ class Edm:
         return -(-size // BLOCK) * self.block
 
     def lead(self, size):
-        """Of everything before the last burst."""
+        """Returns the transmission time of all bytes before the last burst."""
         return (max(size - 1, 0) // BURST) * (BURST // BLOCK) * self.block
 
-    # Announcements: at most three of a sender to one destination.
+    # Announcements: each sender has at most three active ones to one destination.
 
     def submit(self, message):
         pair = (message.asker, message.asked)
@@ -136,7 +136,7 @@ class Edm:
         return max(way.granted, way.carried - self.slack)
 
     def heads(self):
-        """The first message of each pair that still waits for grants."""
+        """Returns, for each pair of nodes, the first message that still waits for grants."""
         heads = {}
         for message in self.demands:
             heads.setdefault((message.src, message.dst), message)
@@ -152,7 +152,7 @@ class Edm:
         def key(message):
             return (message.left, message.order)
 
-        asks = {}  # of each source, what destinations ask for
+        asks = {}  # by source: the messages that destinations request
         heads = self.heads()
         for dst in sorted({dst for _, dst in heads}):
             of_dst = [m for (s, d), m in heads.items() if d == dst and self.free(self.src[s]) < soon]
@@ -161,10 +161,10 @@ class Edm:
                 asks.setdefault(best.src, []).append(best)
         if asks:
             self.pipeline_free = now + ITERATION
-            # One after the other: the control of one delays the data of another by some bits.
+            # The order of grants matters, because the control of one delays the data of another by some bits.
             for messages in reversed(asks.values()):
                 self.grant(min(messages, key=key))
-        # When the next iteration may have something to match.
+        # Schedule the next iterations at the times at which new matches may be possible.
         for src, dst in self.heads():
             ports = max(self.free(self.src[src]), self.free(self.dst[dst]))
             self.iterate_at(max(ports + 1 - 2 * ITERATION, self.pipeline_free, now + 1))
@@ -187,7 +187,7 @@ class Edm:
         ready = at + 4 * CYCLE - ITERATION
         start = self.down[message.src].control(ready, length)
         steps = self.lead(message.request) + self.request_to_data if by_request else self.grant_to_data
-        # The grant queue of the host is first in, first out.
+        # The host's grant queue is first in, first out, so this grant waits for the earlier ones.
         queue = max(self.grant_queue[message.src], start + steps)
         self.grant_queue[message.src] = queue
         self.engine.at(queue - 2 * CYCLE, self.send, message, size, message.left == 0)

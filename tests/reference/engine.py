@@ -1,5 +1,8 @@
-"""Time and events: a heap. Within a picosecond: new messages, what comes from other switches in the order of the
-ports that it left by, then first in first out, alarms last."""
+"""Event queue of the reference simulator: a heap ordered by time.
+
+Events of the same picosecond run in this order: new messages; packets from other switches, by the number of the port
+through which they left; other events, first in first out; alarms.
+"""
 
 import heapq
 

@@ -1,9 +1,9 @@
-"""fastpass: Perry et al., SIGCOMM 2014. An arbiter gives every packet a timeslot.
+"""fastpass: Perry et al., SIGCOMM 2014. An arbiter assigns a timeslot to every packet.
 
-A node asks for every segment; demands that come up while its link is busy share a packet. The arbiter is a
-server with a link of its own, both ways first in, first out. It serves one demand after the other, and matches
-a batch of timeslots at a time. A slot is the time of a full packet, of one to the arbiter and of one without
-payload. A slot is for a transfer: which segment goes in it is decided when it comes, the first that is wanted.
+A node requests a slot for every segment; requests that arise while its link is busy share a packet. The arbiter is a server
+with a separate link, which is first in, first out in both directions. It processes one request after another, and matches a
+batch of timeslots at a time. A slot lasts as long as a full packet, a packet to the arbiter and a packet without payload
+together. A slot belongs to a transfer, which sends its first wanted segment when the slot begins.
 """
 
 from packets import OUTSIDE, Network, Packet
@@ -15,7 +15,7 @@ WORD = 4
 
 
 class Pair:
-    """Both ends of a transfer."""
+    """Both ends of a transfer: the sender's and the receiver's state."""
 
     def __init__(self, transfer, deadline, timeout, salt):
         self.transfer, self.deadline, self.timeout = transfer, deadline, timeout
@@ -23,7 +23,7 @@ class Pair:
         self.wanted = set(range(transfer.segments))
         self.is_done = False
         self.arrived = set()
-        self.passengers = []  # pairs of one segment that share this one's slot
+        self.passengers = []  # transfers of one segment that share the slot of this one
 
 
 class Demand:
@@ -39,17 +39,17 @@ class Fastpass:
         self.timeout, self.batch = case["timeout_ps"], case["batch"]
         self.pairs = {}
         self.demands = [[] for _ in network.nodes]
-        self.slots = [[] for _ in network.nodes]  # when, and of which transfer
+        self.slots = [[] for _ in network.nodes]  # (start, transfer) by node
         self.wakes = [None] * len(network.nodes)
-        self.roomy = {}  # by source and destination: the slot with most room left, as its pair and the bytes
-        # The arbiter.
+        self.roomy = {}  # by source and destination: the slot with most room, as its owner and the free bytes
+        # State of the arbiter.
         topology = network.topology
         host = topology.host_link
         between = topology.links(0, topology.nodes - 1)[1:-1]
         latency = case["switch_latency_ps"]
         self.link = Link(case["arbiter_rate_bps"], host.propagation)
         self.wire = network.wire(WORD * self.batch)
-        # Between the arbiter's switch port and the node's.
+        # Time between the switch port of the arbiter and that of a node.
         self.distance = latency + sum(
             network.bare * link.byte + link.propagation + latency for link in between
         )
@@ -74,7 +74,7 @@ class Fastpass:
     # The sender.
 
     def shares(self, transfer):
-        """A message of one segment goes into a slot that another asked for, if there is one with room."""
+        """Puts a transfer of one segment into the slot of another transfer, if one has room. Returns whether it has found one."""
         if not self.network.case["packing"] or transfer.segments > 1:
             return False
         ends, wire = (transfer.src, transfer.dst), self.network.wire(transfer.size)
@@ -89,7 +89,7 @@ class Fastpass:
         return False
 
     def leave(self, pair):
-        """Nobody joins the pair's slot any more. Those who share it and are still to be sent."""
+        """Closes the slot of a transfer for further passengers. Returns the passengers that are not sent yet."""
         ends = pair.transfer.src, pair.transfer.dst
         if ends in self.roomy and self.roomy[ends][0] is pair:
             del self.roomy[ends]
@@ -129,7 +129,7 @@ class Fastpass:
         return min(self.slots[node], key=lambda slot: slot[0], default=None)
 
     def look_ahead(self, node):
-        """The node acts when its next slot begins, if it is not to act before."""
+        """Wakes the node at the start of its next slot, unless an earlier wakeup is scheduled."""
         slot, wakes = self.next_slot(node), self.wakes[node]
         if slot and slot[0] > self.network.now() and (wakes is None or slot[0] < wakes):
             self.wakes[node] = slot[0]
@@ -201,7 +201,7 @@ class Fastpass:
             self.reply(transfer, "done", self.network.bare)
 
     def take_probe(self, transfer, pair):
-        """The segments that are missing: a bit for each from the first on, as many as fit in a packet."""
+        """Answers a probe with the missing segments: one bit for each segment after the first missing one, up to a full packet."""
         network = self.network
         missing = [segment for segment in range(transfer.segments) if segment not in pair.arrived]
         if missing:
@@ -222,7 +222,7 @@ class Fastpass:
 
     def take_demands(self, demands):
         for demand in demands:
-            # To ask twice is to ask once.
+            # A repeated request for a transfer that is in the backlog has no effect.
             if not any(other.transfer is demand.transfer for other in self.backlog):
                 self.backlog.append(demand)
         if not self.batch_due:
@@ -232,7 +232,7 @@ class Fastpass:
             self.network.at(max(after, now), self.match)
 
     def match(self):
-        """Slots of a batch: each demand in turn gets the first that is free at both ends."""
+        """Assigns the slots of a batch: each demand in turn gets the first slot in which its source and destination are free."""
         now, network = self.network.now(), self.network
         self.last_batch = now
         given, without, turns = [], [], self.backlog
@@ -261,7 +261,7 @@ class Fastpass:
         return None
 
     def tell(self, given):
-        """Every node with a slot gets a packet. No slot begins before the last node has been told."""
+        """Sends a packet to every node that got a slot. No slot begins before the last of these packets has arrived."""
         now, word = self.network.now(), self.wire * self.link.byte
         sources = sorted({src for src, *_ in given})
         begin = max(self.link_out_free, now)

@@ -1,4 +1,4 @@
-"""ideal: a message's bits at the rate of the links, the distance, and nothing else."""
+"""ideal: a message takes only the transmission time of its bits at the rate of the links, and the propagation."""
 
 
 def completions(case):

@@ -1,7 +1,7 @@
-"""ndp: Handley et al., SIGCOMM 2017. Switches cut packets that find them full to their headers (§3.1);
-receivers pull what follows, a packet at a time (§3.2).
+"""ndp: Handley et al., SIGCOMM 2017.
 
-The transfers of a node take turns at its link, one packet each. What has no payload goes before data.
+A full switch cuts arriving packets to their headers (§3.1). Receivers pull the later packets one at a time (§3.2). The
+transfers of a node take turns on its link, with one packet each. Packets without payload are sent before data.
 """
 
 from packets import Network, Packet
@@ -9,11 +9,11 @@ from queues import Queue
 from silence import LONGEST, Silence
 
 HEADERS_PER_DATA = 10
-STEADY = 64  # rounds of timeouts of which nothing came, until each is twice the one before
+STEADY = 64  # consecutive rounds of timeouts of constant length without a response; each later one doubles
 
 
 class Trimming(Queue):
-    """Headers and control leave first, but for one data packet after ten of them."""
+    """Queue in which headers and control leave first, except that one data packet leaves after ten of them."""
 
     def __init__(self, network):
         super().__init__(network.case["buffer"])
@@ -25,7 +25,7 @@ class Trimming(Queue):
 
     def add(self, packet):
         data = self.data()
-        # §3.1: both queues have the same memory; one packet of data may wait in any case.
+        # §3.1: the header queue and the data queue have the same amount of memory. One data packet may always wait.
         fits = not data or sum(other.wire for other in data) + packet.wire <= self.limit // 2
         trims = packet.rank > 0 and (len(data) >= self.data_packets or not fits)
         if not self.has_room(self.bare if trims else packet.wire):
@@ -48,20 +48,20 @@ class Trimming(Queue):
 
 
 class Pair:
-    """Both ends of a transfer."""
+    """Both ends of a transfer: the sender's and the receiver's state."""
 
     def __init__(self, transfer, window, rto, idle, now, salt):
         self.transfer = transfer
-        # The sender.
+        # State of the sender.
         self.acknowledged = set()
-        self.outstanding = []  # when sent, and which segment; the oldest first
+        self.outstanding = []  # (time of sending, segment), oldest first
         self.again = []
         self.new = list(range(transfer.segments))
         self.allowed = min(window, transfer.segments)
         self.pulled = 0
         self.silence, self.round_ends = Silence(rto, STEADY, salt), 0
         self.idle, self.idle_since = idle, now
-        # The receiver.
+        # State of the receiver.
         self.arrived = set()
         self.pulls = 0
 
@@ -72,12 +72,12 @@ class Pair:
         return self.allowed > 0 and bool(self.again or self.new)
 
     def allow(self, packets):
-        """No more than may be left: a pull may overtake the report for which it is."""
+        """Allows further packets, but not more than are left: a pull may arrive before the report that it belongs to."""
         left = len(self.again) + len(self.outstanding) + len(self.new)
         self.allowed = min(self.allowed + packets, left)
 
     def lands(self, number):
-        """Whether this segment was under way: it is no longer."""
+        """Removes a segment from those in flight. Returns whether it was in flight."""
         found = [entry for entry in self.outstanding if entry[1] == number]
         self.outstanding = [entry for entry in self.outstanding if entry[1] != number]
         return bool(found)
@@ -92,7 +92,7 @@ class Ndp:
         self.idle = self.rto + 2 * len(network.nodes) * network.full_time()
         self.pairs = {}
         self.turns = [[] for _ in network.nodes]
-        # Of each receiver: transfers in turn, and how many pulls each is owed.
+        # By receiver: the transfers in turn, each with the number of pulls that are due to it.
         self.owed = [[] for _ in network.nodes]
         self.next_pull = [0] * len(network.nodes)
         self.pull_due = [False] * len(network.nodes)
@@ -137,7 +137,7 @@ class Ndp:
         return pair.idle_since + pair.idle
 
     def expire(self, transfer, _side):
-        """What was sent so long ago goes again, without a pull. If nothing is under way, one packet goes."""
+        """Retransmits the segments that have timed out, without a pull. If no segment is in flight, allows one packet."""
         pair, now = self.pairs[transfer], self.network.now()
         if not pair.outstanding:
             pair.idle_since = now
@@ -205,7 +205,7 @@ class Ndp:
                 self.reply(transfer, "done", None)
             return
         if known:
-            # It was sent again without a pull, and causes none.
+            # The segment was retransmitted without a pull, so it causes no pull.
             self.reply(transfer, "ack", number)
             return
         for turn in owed:
@@ -218,7 +218,7 @@ class Ndp:
         self.reply(transfer, "nack" if packet.trimmed else "ack", number)
 
     def pull(self, node):
-        """One pull in the time of a full packet, transfers in turn."""
+        """Sends at most one pull in the time of a full packet; the transfers of the node take turns."""
         owed, now = self.owed[node], self.network.now()
         if owed and now >= self.next_pull[node]:
             transfer, pulls = owed.pop(0)

@@ -1,29 +1,29 @@
-"""A network of queues, packet by packet: what pfabric, phost, homa, ird, ndp, fastpass and pfc-dcqcn share.
+"""Packet-level network of queues, which pfabric, phost, homa, ird, ndp, fastpass and pfc-dcqcn share.
 
-A node sends one packet after the other: control first, in the order in which it was made, then what the
-transport chooses when the link is free. A switch port sends at once what finds it free with nothing waiting;
-what has to wait is in the port's queue, and one packet leaves whenever the port comes free.
+A node sends one packet after another: control packets first, in the order of their creation, then the packet that the
+transport chooses when the link becomes free. A switch port forwards a packet at once if the port is free and no packet
+is waiting. Otherwise the packet waits in the port's queue, from which one packet leaves each time the port becomes free.
 """
 
 from engine import ALARM, HERE, MESSAGE, Engine
 from silence import salt
 from topology import flow_hash, topology
 
-HEADERS = 20 + 20 + 12 + 8 + 14 + 4 + 12  # IP, transport; preamble, Ethernet, check, gap
+HEADERS = 20 + 20 + 12 + 8 + 14 + 4 + 12  # IP, transport; preamble, Ethernet header, checksum, gap
 OUTSIDE = "outside"
 
 
 class Transfer:
-    """Bytes one way: a message, or the request or the answer of one."""
+    """Bytes in one direction: a message, or the request or the answer of a message."""
 
     def __init__(self, number, message, src, dst, size, segments, request=None, answers=None):
-        self.number = number  # twice that of its message, and one more for an answer
+        self.number = number  # twice the number of its message, plus 1 for an answer
         self.message, self.src, self.dst = message, src, dst
         self.size, self.segments = size, segments
         self.is_request = request is not None
         self.answer_bytes = request
         self.alarms = {}  # by side
-        self.answers = answers  # the request that is not known to have been answered
+        self.answers = answers  # the request that this transfer answers, until its sender knows of the answer
 
 
 class Packet:
@@ -53,8 +53,11 @@ GIVEN_UP = -1
 
 
 class Network:
-    """`make(network)` makes the transport, `queue(network, port)` the queue of a port. `sprays`: the packets of a
-    node take the ways to their ends in turn; else those of a transfer all take the same."""
+    """A network with one transport. `make(network)` creates the transport, and `queue(network, port)` the queue of a port.
+
+    If `sprays` is true, the packets of a node use the paths to their destination in turn. Otherwise all packets of a
+    transfer use the same path.
+    """
 
     def __init__(self, case, make, queue, sprays=True):
         self.case, self.engine, self.sprays = case, Engine(), sprays
@@ -81,7 +84,7 @@ class Network:
         return self.engine.now
 
     def at(self, time, call, *arguments, by=HERE):
-        """After whatever happens, the nodes that it happened to send, if they have something to send."""
+        """Schedules an event. After the event, each node that the event has touched sends its next packet, if it has any."""
         self.engine.at(time, self.happens, call, arguments, by=by)
 
     def happens(self, call, arguments):
@@ -91,10 +94,10 @@ class Network:
             self.serve(number, self.nodes[number])
 
     def touch(self, node):
-        """Something happened to this node."""
+        """Marks a node as touched by the current event, so that it sends its next packet after the event."""
         self.touched.append(node)
 
-    # What follows from the network.
+    # Values derived from the network.
 
     def wire(self, payload):
         return max(self.overhead + payload, self.least)
@@ -106,11 +109,11 @@ class Network:
         return self.full * self.topology.host_link.byte
 
     def window(self):
-        """Packets that cover the round trip."""
+        """Returns the number of full packets that fill one round trip."""
         return -(-self.round_trip() // self.full_time())
 
     def patience(self):
-        """Three round trips, or one and the time that a full port needs to empty."""
+        """Returns the larger of three round trips, and one round trip plus the time in which a full port drains."""
         trip, buffer = self.round_trip(), self.case["buffer"]
         port = buffer * self.topology.host_link.byte if buffer < 2**26 else 0
         return max(3 * trip, trip + port)
@@ -133,18 +136,21 @@ class Network:
         self.touch(src)
 
     def delivered(self, transfer):
-        """All of a transfer is here. Whether it has to be acknowledged: a request is by its answer."""
+        """Records that all of a transfer has arrived. Returns whether its receiver must acknowledge it.
+
+        A request needs no acknowledgement, because its answer acknowledges it.
+        """
         if not transfer.is_request:
             if self.times[transfer.message] is None:
                 submitted = self.case["messages"][transfer.message]["at_ps"]
                 self.times[transfer.message] = self.now() - submitted
             return True
-        # When the packet that ended it has been dealt with.
+        # The answer starts after the packet that completed the request has been processed.
         self.answers.append(transfer)
         return False
 
     def give_up(self, transfer):
-        """One of its ends does not go on: the message is lost, unless it is here."""
+        """Records that one end of a transfer gave up. The message is lost, unless it has arrived already."""
         if self.times[transfer.message] is None:
             self.times[transfer.message] = GIVEN_UP
 
@@ -162,10 +168,10 @@ class Network:
         self.touch(node)
 
     def watch(self, transfer):
-        """To be called when a deadline of the transfer has moved."""
+        """Sets the alarms of a transfer. Must be called when one of its deadlines has changed."""
         for side in self.transport.sides:
             deadline = self.transport.deadline(transfer, side)
-            # One that has moved away is looked at when it was due first.
+            # A deadline that was postponed keeps its earlier alarm, which checks the deadline again.
             if deadline is not None and deadline < transfer.alarms.get(side, float("inf")):
                 transfer.alarms[side] = deadline
                 self.at(max(deadline, self.now()), self.look, transfer, side, by=ALARM)
@@ -215,7 +221,7 @@ class Network:
         self.send_on(packet, host, self.topology.switch_of(number))
 
     def send_on(self, packet, this, switch, by=HERE):
-        """What leaves now by a link to a switch."""
+        """Sends a packet, which leaves now, over a link to a switch."""
         port = self.ports[self.topology.route(switch, packet.to, packet.turn)]
         there = self.topology.ready(self.now(), packet.wire, this, port.link)
         self.engine.at(there, self.reach, port, packet, by=by)

@@ -1,12 +1,15 @@
-"""pfabric: Alizadeh et al., SIGCOMM 2013. Switches send what has least left (§4.1); senders start at line rate
-and slow down when they time out (§4.2)."""
+"""pfabric: Alizadeh et al., SIGCOMM 2013.
+
+Switches forward first the packet whose transfer has the fewest segments left (§4.1). Senders start at line rate and slow
+down on timeouts (§4.2).
+"""
 
 from packets import Network, Packet
 from queues import SmallestFirst
 from silence import Silence
 
 TIMEOUTS_BEFORE_PROBE = 5
-STEADY = 1024  # timeouts in a row, until each is twice the one before
+STEADY = 1024  # consecutive timeouts of constant length; each later one doubles
 
 
 class Sender:
@@ -29,7 +32,7 @@ class Sender:
         return self.timeouts >= TIMEOUTS_BEFORE_PROBE
 
     def to_send(self):
-        """The first segment that is neither acknowledged nor under way."""
+        """Returns the first segment that is neither acknowledged nor in flight, or None."""
         for segment in range(self.transfer.segments):
             if segment not in self.acknowledged and segment not in self.outstanding:
                 return segment

@@ -1,4 +1,4 @@
-"""What waits at a switch port, in order of arrival, and which packet leaves."""
+"""Queues of switch ports: they hold the waiting packets in order of arrival, and select the next packet to leave."""
 
 
 class Queue:
@@ -13,7 +13,7 @@ class Queue:
         return bool(self.waiting)
 
     def passes(self, packet):
-        """Whether what finds the port free, and nothing that may leave, leaves at once."""
+        """Returns whether a packet leaves at once if it arrives at a free port at which no packet that may leave is waiting."""
         return True
 
     def marks(self, ahead):
@@ -24,12 +24,12 @@ class Queue:
 
 
 class SmallestFirst(Queue):
-    """pFabric §4.1: the best leaves, the worst is dropped."""
+    """Queue of pFabric §4.1: the packet with the best rank leaves first, and the one with the worst rank is dropped."""
 
     def add(self, packet):
         self.waiting.append(packet)
         while not self.has_room(0):
-            # Of the worst, the latest.
+            # Drop the latest of the packets with the worst rank.
             worst = max(other.rank for other in self.waiting)
             latest = [other for other in self.waiting if other.rank == worst][-1]
             self.waiting.remove(latest)
@@ -42,7 +42,7 @@ class SmallestFirst(Queue):
 
 
 class StrictPriority(Queue):
-    """IEEE 802.1Q: the lowest class leaves first; what does not fit is dropped."""
+    """Queue of IEEE 802.1Q: the lowest class leaves first, and an arriving packet that does not fit is dropped."""
 
     def add(self, packet):
         if self.has_room(packet.wire):

@@ -1,25 +1,24 @@
-"""phost (Gao et al., CoNEXT 2015), homa (Montazeri et al., SIGCOMM 2018) and ird (EDM §4.3): receivers say who
-sends.
+"""phost (Gao et al., CoNEXT 2015), homa (Montazeri et al., SIGCOMM 2018) and ird (EDM §4.3): receiver-driven transports.
 
-A transfer may send its first segments unasked; each of the others needs a grant of its receiver. A node sends
-of the transfer that has the fewest segments never sent, among those that may send; of equals, the one that was
-opened first. Grants, announcements and acknowledgements go before all data.
+A transfer may send its first segments unsolicited; each later segment needs a grant of the receiver. Among the transfers that
+may send, a node chooses the one with the fewest segments that were never sent, and among equals the one that was opened first.
+Grants, announcements and acknowledgements are sent before all data.
 """
 
 from packets import Network, Packet
 from queues import StrictPriority
 from silence import Silence
 
-STEADY = 64  # timeouts in a row of which nothing came, until each is twice the one before
+STEADY = 64  # consecutive timeouts of constant length without a response; each later one doubles
 
 
 class Pair:
-    """Both ends of a transfer."""
+    """Both ends of a transfer: the sender's and the receiver's state."""
 
     def __init__(self, transfer, unasked, now, timeout, patience, expiry, salts, steady):
         self.transfer = transfer
         unasked = range(min(unasked, transfer.segments))
-        # The sender: segments that may be sent, in order; with the rank of the grant, and until when.
+        # State of the sender. `granted` has [segment, rank of the grant, time of expiry] in order.
         self.unasked = list(unasked)
         self.granted = []
         self.ever_allowed = set(unasked)
@@ -29,12 +28,12 @@ class Pair:
         self.is_done = False
         self.silence = Silence(patience, 0, salts[0])
         self.asks_at = now + patience
-        # The receiver.
+        # State of the receiver.
         self.known = False
         self.arrived = set()
         self.outstanding = set(unasked)
         self.unasked_awaited = set(unasked)
-        self.latest = -1  # segment to arrive, of those granted since all was given up
+        self.latest = -1  # highest arrived segment of those granted since the last `forget`
         self.gives_up_at = None
         self.granted_at = 0
         self.grants_in_vain = Silence(timeout, steady, salts[1])
@@ -52,26 +51,26 @@ class Pair:
         return not self.left() or self.grants_in_vain.has_ended
 
     def counts_as(self):
-        """Segments left; a transfer of whose grants nothing comes goes last."""
+        """Returns the number of segments left, by which transfers are ordered. A silent transfer counts as the largest."""
         return 2**32 - 1 if self.is_silent() else self.left()
 
     def is_silent(self):
         return self.grants_in_vain.timeouts >= STEADY
 
     def to_grant(self):
-        """Segments that have neither arrived nor are granted."""
+        """Returns the segments that have not arrived and are not granted."""
         every = range(self.transfer.segments)
         return [segment for segment in every if segment not in self.arrived | self.outstanding]
 
     def unanswered(self):
-        """Granted after all that has arrived."""
+        """Returns the number of outstanding segments that come after the latest arrived one."""
         return sum(segment > self.latest for segment in self.outstanding)
 
 
 class ReceiverDriven:
     sides = ("sender", "receiver")
     steady = STEADY
-    timeout = patience = None  # without grants, and while packets are awaited that need none
+    timeout = patience = None  # of granted segments; and while unsolicited segments are awaited
 
     def __init__(self, network):
         self.network = network
@@ -79,7 +78,7 @@ class ReceiverDriven:
         self.unasked = network.window()
         self.next_grant = [0] * len(network.nodes)
         self.grant_due = [None] * len(network.nodes)
-        # By receiver: the end of the latest arrival, and when the link was idle before.
+        # By receiver: the end of the latest arrival, and the end of the link's latest idle time.
         self.last_arrival = [0] * len(network.nodes)
         self.idle_at = [0] * len(network.nodes)
 
@@ -121,16 +120,16 @@ class ReceiverDriven:
         return None
 
     def used(self, pair):
-        """A packet of this transfer leaves its node."""
+        """Called when a packet of this transfer leaves its sender."""
 
     def issued(self, pair):
-        """A grant for this transfer leaves its receiver."""
+        """Called when a grant for this transfer leaves its receiver."""
 
     def lost(self, pair):
-        """The receiver takes all that is outstanding as lost."""
+        """Called when the receiver counts all outstanding segments as lost."""
 
     def ended(self, pair):
-        """The sender is told that all has arrived."""
+        """Called when the sender learns that all segments have arrived."""
 
     def take_grant(self, pair, segment, rank):
         now = self.network.now()
@@ -141,7 +140,7 @@ class ReceiverDriven:
         self.network.watch(pair.transfer)
         until = None
         if self.expiry:
-            # It can be used when all that was allowed before could have been sent.
+            # The grant becomes usable at the time by which all earlier allowed segments could have been sent.
             usable = max(pair.allowed_until, now)
             pair.allowed_until = usable + self.expiry["pace"]
             until = usable + self.expiry["after"]
@@ -161,7 +160,7 @@ class ReceiverDriven:
 
     answered = done
 
-    # Time-outs of both ends.
+    # Timeouts of the sender and the receiver.
 
     def deadline(self, transfer, side):
         pair = self.pairs[transfer]
@@ -195,7 +194,7 @@ class ReceiverDriven:
     # The receiver.
 
     def may_be_queued(self, pair):
-        """When to look again, if what was granted may wait in the queue before its receiver."""
+        """Returns the time of the next check if granted segments may still wait in the queue before the receiver, otherwise None."""
 
     def note_arrival(self, packet):
         byte, node, now = self.network.topology.host_link.byte, packet.to, self.network.now()
@@ -217,13 +216,13 @@ class ReceiverDriven:
                 pair.granted_at = self.network.now()
                 self.count(transfer)
                 if packet.kind == "announce" and packet.says["again"]:
-                    # All that was sent unasked must be lost.
+                    # A repeated announcement means that all unsolicited segments were lost.
                     self.forget(pair)
                 self.wait(pair)
             elif packet.kind == "announce" and pair.is_over():
                 self.say_done(transfer)
             elif packet.kind == "announce" and pair.is_silent():
-                # Its sender is there.
+                # The announcement shows that the sender is alive.
                 self.forget(pair)
                 self.lost(pair)
             if packet.kind == "segment":
@@ -231,7 +230,7 @@ class ReceiverDriven:
             self.grant(transfer.dst)
 
     def forget(self, pair):
-        """All that is outstanding counts as lost."""
+        """Counts all outstanding segments as lost."""
         pair.outstanding.clear()
         pair.unasked_awaited.clear()
         pair.latest = -1
@@ -261,7 +260,7 @@ class ReceiverDriven:
         self.network.send_first(transfer.dst, Packet("done", transfer, transfer.src, self.network.bare))
 
     def candidates(self, node):
-        """Transfers of which something is to be granted, the least left first."""
+        """Returns the transfers to a node that have segments to grant, those with the fewest segments left first."""
         known = [p for p in self.pairs.values() if p.known and p.transfer.dst == node and not p.is_over()]
         pairs = [p for p in known if p.to_grant()]
         return sorted(pairs, key=lambda p: (p.counts_as(), p.transfer.number))
@@ -286,7 +285,7 @@ class ReceiverDriven:
 
 
 class Paced(ReceiverDriven):
-    """Grants to the transfer with the least left, one in the time of its packet."""
+    """Grants one segment at a time, paced by the time of its packet, to the transfer with the fewest segments left."""
 
     def choice(self, node):
         if self.network.now() < self.next_grant[node]:
@@ -308,7 +307,7 @@ class Paced(ReceiverDriven):
 
 
 class Phost(Paced):
-    """One token in the time of a packet, to the transfer with the least left (§3.2, §3.3)."""
+    """pHost: a receiver issues one token in the time of a packet, to the transfer with the fewest segments left (§3.2, §3.3)."""
 
     announces = True
     rank = 2
@@ -319,7 +318,7 @@ class Phost(Paced):
         case, packet = network.case, network.full_time()
         after = case["token_expiry_ps"]
         self.expiry = {"pace": packet, "after": packet * 3 // 2 if after is None else after}
-        # §4.1: three round trips. Many senders may send on free tokens at once: these may wait for a full port.
+        # §4.1: three round trips. Many senders may use free tokens at the same time, so these segments may wait in a full port.
         self.timeout = case["timeout_ps"] or 3 * network.round_trip()
         self.patience = case["timeout_ps"] or network.patience()
         self.looks_for_idle_times = not case["timeout_ps"]
@@ -329,7 +328,7 @@ class Phost(Paced):
             return None
         network, node = self.network, pair.transfer.dst
         now, trip = network.now(), network.round_trip()
-        # A packet may be on the link now.
+        # A packet may be on the link now, so the link counts as idle only after the time of a full packet.
         is_idle = now > self.last_arrival[node] + network.full_time()
         if is_idle or self.idle_at[node] >= pair.granted_at + trip:
             return None
@@ -343,7 +342,7 @@ class Phost(Paced):
         pass
 
     def eligible(self, node):
-        # §3.3: a source that leaves a bandwidth-delay product of tokens unanswered is passed over.
+        # §3.3: skip a source that leaves a bandwidth-delay product of tokens unanswered.
         return [pair for pair in self.candidates(node) if pair.unanswered() < self.unasked]
 
 
@@ -351,12 +350,13 @@ MOST_CREDITS = 8
 
 
 class Ird(Paced):
-    """Receivers know of transfers when they are opened, and of all credits that senders have (EDM §4.3).
+    """Ideal receiver-driven transport: receivers know at once of new transfers, and of all credits of each sender (EDM §4.3).
 
-    Beside those in flight, a sender has eight credits at most, whoever made them (ExpressPass §3.1). A receiver gives
-    its next to the transfer with the least left whose sender has room. If none has, it waits; of those that wait for a
-    sender, the one with the least left is served first. What a receiver has outstanding is half of what its port
-    holds, or a round trip. Credits of larger transfers, to a power of two, do not count.
+    In addition to the credits in flight, a sender has at most eight credits from all receivers together (ExpressPass §3.1). A
+    receiver gives its next credit to the transfer with the least left whose sender has room. If no sender has room, the receiver
+    waits. When a sender gets room, the waiting transfer with the least left is served first. The limit of outstanding segments of a
+    receiver is half of its port's buffer, or a round trip if that is more. Credits of larger transfers do not count, where sizes
+    are compared by powers of two.
     """
 
     announces = False
@@ -370,12 +370,12 @@ class Ird(Paced):
         flight = network.topology.crossing(network.bare, 0, len(network.nodes) - 1)
         self.most_at_sender = flight + MOST_CREDITS * network.full * byte
         room = max(network.case["buffer"] - network.full, 0) // 2
-        # Where buffers have no bound, what a receiver has outstanding has none.
+        # If buffers are unlimited, the outstanding segments of a receiver are unlimited too.
         least = 10**9 if room >= 2**31 else 0
         self.timeout = self.patience = max(least, network.patience())
         self.most_outstanding = max(network.round_trip(), room * byte)
-        self.credits = {}  # of each transfer: issued and not used
-        self.waits = [False] * len(network.nodes)  # the latest turn found nothing to grant
+        self.credits = {}  # by transfer: credits issued and not used
+        self.waits = [False] * len(network.nodes)  # by receiver: its latest turn found none to grant
 
     def open(self, transfer):
         super().open(transfer)
@@ -391,7 +391,7 @@ class Ird(Paced):
         return self.candidates(node)
 
     def time(self, pair):
-        """Of a packet of this transfer on a node's link: of its first."""
+        """Returns the time of the transfer's first packet on a node's link, which stands for all its packets."""
         return self.network.segment(pair.transfer, 0, 0).wire * self.network.topology.host_link.byte
 
     def size(self, pair):
@@ -420,7 +420,7 @@ class Ird(Paced):
         self.waits[node] = not may_have
         return (may_have[0], self.rank) if may_have else None
 
-    # What a sender has.
+    # Credits of a sender.
 
     def issued(self, pair):
         self.credits[pair] = self.credits.get(pair, 0) + 1
@@ -429,7 +429,7 @@ class Ird(Paced):
         self.keep(pair, max(self.credits.get(pair, 0) - 1, 0))
 
     def lost(self, pair):
-        # But for what its sender has. Its receiver has its turn after the others.
+        # Only the grants that the sender still has remain. The receiver gets its turn after the others.
         self.waits[pair.transfer.dst] = False
         self.keep(pair, min(self.credits.get(pair, 0), len(pair.granted)))
 
@@ -437,7 +437,7 @@ class Ird(Paced):
         self.keep(pair, 0)
 
     def keep(self, pair, left):
-        """So many credits are left of a transfer: its sender may have room for others."""
+        """Sets the number of credits of a transfer. If its sender gets room by that, waiting receivers grant other transfers."""
         self.credits[pair] = left
         sender, tried = pair.transfer.src, set()
         while True:
@@ -457,7 +457,7 @@ LOOK_EVERY = 256
 
 
 class Homa(ReceiverDriven):
-    """Grants to the few transfers with the least left (§3.5), each at a rank of its own (§3.4)."""
+    """Homa: grants to the few transfers with the fewest segments left (§3.5), each at a different rank (§3.4)."""
 
     announces = False
     expiry = None
@@ -474,7 +474,7 @@ class Homa(ReceiverDriven):
         return min(cutoffs.get(transfer.segments.bit_length(), 1), self.of_unasked[transfer.dst])
 
     def count(self, transfer):
-        """Cutoffs from all transfers announced so far, after each 256."""
+        """Counts a new transfer. After every 256 transfers, computes the cutoffs from all transfers so far."""
         node = transfer.dst
         sizes = self.sizes[node]
         sizes.append(transfer.segments)
@@ -485,7 +485,7 @@ class Homa(ReceiverDriven):
         self.of_unasked[node] = min(max(share, 1), RANKS - 1)
         before = 0
         for bits in range(33):
-            # Of all sizes of so many bits.
+            # Sum over all sizes with this number of bits.
             of_bits = sum(
                 part for part, size in zip(unasked, sizes, strict=True) if size.bit_length() == bits
             )
@@ -497,7 +497,7 @@ class Homa(ReceiverDriven):
         best = self.candidates(node)[: RANKS - self.of_unasked[node]]
         for place, pair in enumerate(best):
             if len(pair.outstanding) < self.unasked:
-                # The lowest ranks that are enough.
+                # Use the lowest ranks that suffice for these transfers.
                 return pair, RANKS - (len(best) - 1 - place)
         return None
 

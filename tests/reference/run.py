@@ -1,4 +1,4 @@
-"""Reads a list of cases from stdin, writes the completion times of their messages (ps) to stdout."""
+"""Reads a list of cases as JSON from stdin, simulates them, and writes the completion times of their messages (ps) to stdout."""
 
 import json
 import sys

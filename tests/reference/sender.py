@@ -1,6 +1,6 @@
-"""One stream's ends: RFC 6675 (SACK recovery), RFC 6298 (timeouts), RFC 5681 (NewReno), RFC 8257 (DCTCP).
+"""Sender and receiver of a stream: RFC 6675 (SACK recovery), RFC 6298 (timeouts), RFC 5681 (NewReno), RFC 8257 (DCTCP).
 
-The unit is the segment. The receiver acknowledges every segment at once.
+Windows and sequence numbers count segments. The receiver acknowledges every segment at once.
 """
 
 from silence import longer
@@ -22,7 +22,7 @@ class NewReno:
             self.window += delivered if slow_start else delivered / self.window
 
     def cut_threshold(self, una, next_):
-        """Half of what is in flight, once for each window of data."""
+        """Sets the threshold to half of the data in flight, at most once per window of data. Returns whether it did so."""
         if una < self.cut_until:
             return False
         self.threshold = max((next_ - una) * 0.5, MIN_WINDOW)
@@ -72,7 +72,7 @@ class Sender:
         self.srtt = None
         self.rttvar = 0
         self.rto, self.backoff = first_rto, 0
-        self.salt, self.ever = salt, 0  # timeouts so far
+        self.salt, self.ever = salt, 0  # `ever`: number of timeouts so far
         self.min_rto, self.max_rto = min_rto, max_rto
         self.deadline = None
 
@@ -80,7 +80,7 @@ class Sender:
         return self.una == self.total
 
     def pipe(self):
-        """RFC 6675: what is sent and not known to have left the network."""
+        """Returns the pipe of RFC 6675: the number of sent segments that are not known to have left the network."""
         pipe = 0
         for segment in range(self.una, self.next):
             if segment not in self.sacked:
@@ -136,7 +136,7 @@ class Sender:
         self.deadline = now + self.timeout()
 
     def hole(self, eager):
-        """The next segment to send again."""
+        """Returns the next segment to retransmit, or None. With `eager`, this may be a segment that is not known to be lost."""
         limit = self.lost_below
         if eager and self.sacked:
             limit = max(limit, max(self.sacked) + 1)
@@ -159,7 +159,7 @@ class Sender:
         return self.next < self.total or holes
 
     def transmit(self, now):
-        """The next segment to put on the wire, or None."""
+        """Returns the next segment to send, or None, and starts the timer if it does not run."""
         if self.is_held_back():
             return None
         segment = self.pick()
@@ -168,7 +168,7 @@ class Sender:
         return segment
 
     def pick(self):
-        # RFC 6675 NextSeg: what is lost, what is new, what may be lost.
+        # RFC 6675 NextSeg: first lost segments, then new ones, then segments that may be lost.
         if self.phase != OPEN:
             self.owed = False
             segment = self.hole(False)
@@ -192,7 +192,7 @@ class Receiver:
         self.beyond = set()
 
     def take(self, segment, sent, marked):
-        """A segment came: the acknowledgement."""
+        """Processes a segment that has arrived, and returns its acknowledgement."""
         if segment >= self.next:
             self.beyond.add(segment)
         while self.next in self.beyond:
@@ -201,7 +201,7 @@ class Receiver:
         return {"next": self.next, "echo": sent, "marked": marked, "sack": self.blocks(segment)}
 
     def blocks(self, newest):
-        """RFC 2018: the block of the newest segment first, then the highest others; three in all."""
+        """Returns up to three SACK blocks (RFC 2018): first the block of the newest segment, then the highest of the others."""
         blocks = []
         for segment in sorted(self.beyond):
             if blocks and blocks[-1][1] == segment:

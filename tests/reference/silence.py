@@ -1,10 +1,10 @@
-"""How long an end of a transfer goes on while nothing comes of its timeouts: as long as TCP does (RFC 1122 §4.2.3.5).
+"""Retries of one end of a transfer while it gets no response: an end gives up after as long as TCP does (RFC 1122 §4.2.3.5).
 
-An end that has run into a timeout before waits longer by up to a half, by a draw (the finalizer of SplitMix64, of the
-salt of the end and the number of its timeouts).
+After its first timeout, an end prolongs each wait by a pseudo-random share of up to a half. The share is drawn with the
+finalizer of SplitMix64 from the end's salt and the number of its timeouts.
 """
 
-LONGEST = 200_000_000 * 2**15  # last timeout (ps): the fifteenth that doubles, from 200 us
+LONGEST = 200_000_000 * 2**15  # last timeout (ps): 200 us, doubled fifteen times
 LEAST = 3
 
 
@@ -19,13 +19,13 @@ def longer(wait, salt, nth):
 
 
 def salt(seed, name, side=0):
-    """`name` is twice the number of the message, and one more for an answer; `side` is 1 for a receiver."""
+    """Returns the salt of an end. `name` is twice the message's number, plus 1 for an answer; `side` is 1 for a receiver."""
     bits = 2**32 - 1
     return ((((seed ^ seed >> 32) & bits) * 0x9E3779B1) & bits) ^ ((2 * name) & bits) ^ side
 
 
 class Silence:
-    """Timeouts in a row, of which the first `steady` have the length that the protocol gives them."""
+    """Consecutive timeouts of an end. The first `steady` ones have the length of the protocol; each later one doubles."""
 
     def __init__(self, first, steady, salt):
         self.first, self.steady, self.salt = first, steady, salt
@@ -33,21 +33,21 @@ class Silence:
         self.has_ended = False
 
     def end(self):
-        """Something new has come."""
+        """Resets the count of consecutive timeouts, because new data or a new acknowledgement has arrived."""
         self.timeouts = 0
 
     def exact(self, first):
         return first * 2 ** max(self.timeouts - self.steady, 0)
 
     def of(self, first):
-        """The wait now, where the first is this long."""
+        """Returns the length of the current wait, if the first wait has the length `first`."""
         return longer(self.exact(first), self.salt, self.ever)
 
     def timeout(self):
         return self.of(self.first)
 
     def goes_on(self):
-        """A timeout: whether to try again."""
+        """Records a timeout, and returns whether the end tries again."""
         if self.timeouts >= max(self.steady, LEAST) and self.exact(self.first) >= LONGEST:
             self.has_ended = True
         else:

@@ -1,10 +1,9 @@
-"""tcp and dctcp: each message is a stream, a read a stream of its request and one of its answer.
+"""tcp and dctcp: each message is a stream; a read has one stream for its request and one for its answer.
 
-Switches queue by output, first in, first out. All packets of a stream and all its acknowledgements go by
-switches that a hash of its number chooses. On a node's link packets queue
-first in, first out; a stream that finds more than two full packets there, or others waiting, waits for
-its turn; when all is sent, those that wait take turns of two packets. The answer's first packet
-acknowledges what is left of the request.
+Switches queue at their outputs, first in, first out. A hash of the stream's number selects the path of all its packets and
+acknowledgements. Packets queue on a node's link first in, first out. A stream waits for its turn if more than two full packets
+are queued there or other streams are waiting; when the queue has been sent, the waiting streams take turns of two packets. The
+first packet of the answer acknowledges the rest of the request.
 """
 
 from collections import deque
@@ -14,7 +13,7 @@ from sender import Dctcp, NewReno, Receiver, Sender
 from silence import salt
 from topology import flow_hash, topology
 
-HEADERS = 20 + 20 + 12 + 8 + 14 + 4 + 12  # IP, TCP, time stamps; preamble, Ethernet, check, gap
+HEADERS = 20 + 20 + 12 + 8 + 14 + 4 + 12  # IP, TCP, timestamps; preamble, Ethernet header, checksum, gap
 TURN = 2
 
 
@@ -86,7 +85,7 @@ class Network:
             self.schedule_refill(nic)
 
     def take_turn(self, stream):
-        """Sends up to two packets; whether the stream has more to send."""
+        """Sends up to two packets of a stream. Returns whether it has more to send."""
         sent = 0
         while sent < TURN:
             segment = stream.sender.transmit(self.engine.now)
@@ -128,7 +127,7 @@ class Network:
         )
 
     def send_on(self, first, link, switch, stream, dst, wire, data, ack, by=HERE):
-        """What leaves at `first` by a link to a switch."""
+        """Sends a packet, whose first bit leaves at `first`, over a link to a switch."""
         port = self.topology.route(switch, dst, stream.turn)
         there = self.topology.ready(first, wire, link, self.topology.link(port))
         self.engine.at(there, self.forward, port, stream, dst, wire, data, ack, by=by)
@@ -162,7 +161,7 @@ class Network:
         complete = before < stream.receiver.next == stream.segments
         if stream.request:
             request, stream.request = stream.request, None
-            # All of the request is there, or there were no answer.
+            # All of the request has arrived, because otherwise there would be no answer.
             everything = {"next": request.segments, "echo": self.engine.now, "marked": False, "sack": []}
             self.take_ack(request, everything)
         if complete and stream.kind == "request":
@@ -172,7 +171,7 @@ class Network:
         if complete:
             submitted = self.case["messages"][stream.message]["at_ps"]
             self.times[stream.message] = self.engine.now - submitted
-        # A copy of a request is acknowledged by itself too.
+        # A retransmitted copy of a request also gets its own acknowledgement.
         self.acknowledge(stream, ack)
 
     def acknowledge(self, stream, ack):

@@ -1,5 +1,7 @@
-"""Who is wired to whom, and how long packets take. Switch ports have the numbers that
-`crates/sim/engine/src/topology/mod.rs` documents."""
+"""Links between nodes and switches, and the delays of packets on them.
+
+Switch ports have the numbers that `crates/sim/engine/src/topology/mod.rs` documents.
+"""
 
 from itertools import pairwise
 
@@ -16,11 +18,11 @@ class Topology:
         self.host_link = Link(case["rate_bps"], case["propagation_ps"])
 
     def link(self, port):
-        """The link behind a switch port."""
+        """Returns the outgoing link of a switch port."""
         return self.host_link if self.end(port)[0] == "node" else self.core_link
 
     def links(self, src, dst):
-        """The links from one node to another, in order."""
+        """Returns the links on a path from one node to another, in order."""
         way, at = [self.host_link], ("switch", self.switch_of(src))
         while at[0] == "switch":
             port = self.route(at[1], dst, 0)
@@ -29,17 +31,17 @@ class Topology:
         return way
 
     def ready(self, first, wire, this, following):
-        """When a packet whose first bit leaves by link `this` at `first` can leave by the `following`."""
+        """Returns the time at which a packet can leave on the `following` link if its first bit leaves on `this` link at `first`."""
         last = first + wire * this.byte
         if self.case["cut_through"]:
-            # A faster link must not run out of bits.
+            # On a faster link, the packet must start late enough that the link does not run out of bits.
             start = max(first, last - wire * following.byte)
         else:
             start = last
         return start + self.case["switch_latency_ps"] + this.propagation
 
     def crossing(self, wire, src, dst):
-        """From the first bit of a packet at one node to its last at another, in an empty network."""
+        """Returns the time from a packet's first bit at `src` to its last bit at `dst` in an empty network."""
         way = self.links(src, dst)
         first = 0
         for this, following in pairwise(way):
@@ -47,7 +49,7 @@ class Topology:
         return first + wire * way[-1].byte + way[-1].propagation
 
     def round_trip(self, there, back):
-        """Of packets of these bytes, between the first node and the last: none are further apart."""
+        """Returns the round trip of packets of these sizes between the first and the last node, which no other pair exceeds."""
         return self.crossing(there, 0, self.nodes - 1) + self.crossing(back, self.nodes - 1, 0)
 
 
@@ -72,8 +74,8 @@ class Star(Topology):
 
 
 class LeafSpine(Topology):
-    """`racks` leaves, the ports of each to its hosts and then to the spines; then the spines, the ports of each
-    to the leaves."""
+    """Leaf-spine topology. Port numbers begin with the leaves: for each leaf, the ports to its hosts, then those to the
+    spines. The ports of the spines follow: for each spine, the ports to the leaves."""
 
     def __init__(self, case):
         super().__init__(case)
@@ -102,7 +104,7 @@ class LeafSpine(Topology):
         return "switch", self.racks + place - self.hosts
 
     def route(self, switch, to, turn):
-        """The port by which a switch sends on. `turn` chooses between spines."""
+        """Returns the port through which a switch forwards a packet to a node. `turn` selects the spine."""
         rack, host = divmod(to, self.hosts)
         if switch >= self.racks:
             return self.of_leaves + (switch - self.racks) * self.racks + rack
@@ -116,7 +118,7 @@ def topology(case):
 
 
 def flow_hash(number):
-    """Which way all packets of a flow take: the end of MurmurHash3, of 32 bits."""
+    """Returns the hash that selects the path of all packets of a flow: the 32-bit finalizer of MurmurHash3."""
     number = ((number ^ number >> 16) * 0x85EBCA6B) % 2**32
     number = ((number ^ number >> 13) * 0xC2B2AE35) % 2**32
     return number ^ number >> 16

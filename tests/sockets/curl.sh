@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# curl's own tests: curl, programs on its library, and servers for each protocol.
+# curl's test suite: curl, programs that use its library, and servers for each protocol.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
@@ -32,7 +32,7 @@ esac
 results=$(realpath "$1")
 cd "$suites/curl-$version/tests"
 export USER=${USER:-$(id -un)}
-# No Valgrind; all tests, whichever fail; and of those that do, what their servers wrote.
+# Run without Valgrind, continue after failures, and print the servers' logs of failed tests.
 perl runtests.pl -n -a -p < /dev/null > "$results.out" 2>&1 || true
 
 awk '

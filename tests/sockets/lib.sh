@@ -1,10 +1,11 @@
-# Shared by the scripts beside it: the folder of what they fetch and build, and how they fetch. Sourced, not run.
+# Shared by the scripts in this folder: the folder for downloads and builds, and the functions that download. This file is
+# sourced, not run.
 #
-#   UNRACK_SUITES  folder for sources and what is built of them, kept from run to run
+#   UNRACK_SUITES  folder for sources and their builds, kept between runs
 #
-# Each script is a suite: `NAME.sh --needs` succeeds if it can run here, and otherwise says why not; `NAME.sh --prepare`
-# fetches and builds; `NAME.sh FILE` runs all tests, and writes a line `pass NAME`, `fail NAME` or `skip NAME` for each; what the
-# tests print goes to FILE.out. Tests that fail are no failure of the script.
+# Each script is a test suite. `NAME.sh --needs` succeeds if the suite can run on this machine, and otherwise prints the reason.
+# `NAME.sh --prepare` downloads and builds. `NAME.sh FILE` runs all tests, and writes a line `pass NAME`, `fail NAME` or `skip NAME`
+# for each test to FILE; the output of the tests goes to FILE.out. A failed test is not a failure of the script.
 # shellcheck shell=bash
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -13,7 +14,7 @@ export LC_ALL=C.UTF-8 TERM=dumb
 # shellcheck source=../programs/skips.sh
 source "$root/tests/programs/skips.sh"
 
-# needs SUITE PROGRAM...: succeeds if all of these are there, and otherwise names the first that is not.
+# needs SUITE PROGRAM...: succeeds if all these programs exist, and otherwise names the first that is missing.
 needs() {
     local suite=$1 program
     shift
@@ -25,14 +26,14 @@ needs() {
     done
 }
 
-# archives: addresses of Debian's archives that this machine's apt uses.
+# archives: prints the addresses of the Debian archives that this machine's apt uses.
 archives() {
     # shellcheck disable=SC2016  # these are apt's own names
     apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 'Created-By: Packages' | awk '$1 == "Debian" && !seen[$2]++ { print $2 }'
 }
 
-# fetched PATH SHA256: makes sure that a file of Debian's archive is in the folder. It comes from where this machine's apt takes its
-# packages, and nothing of apt's own lists is changed. Who has no apt may put it there.
+# fetched PATH SHA256: ensures that a file of Debian's archive is in the folder. The file is downloaded from the archives of this
+# machine's apt, without a change to apt's lists. On a machine without apt, the user may put the file there.
 fetched() {
     local file=$suites/${1##*/} archive
     mkdir -p "$suites"
@@ -50,7 +51,7 @@ fetched() {
     return 1
 }
 
-# unpacked FOLDER ARCHIVE: makes sure that the archive's folder is there, whole.
+# unpacked FOLDER ARCHIVE: ensures that the archive's folder exists and is complete.
 unpacked() {
     if [[ -d $suites/$1 ]]; then return; fi
     rm -rf "$suites/.part" && mkdir "$suites/.part"

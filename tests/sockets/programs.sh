@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Runs a short job of well-known services natively and below `unrack sockets`, and compares what came out.
+# Runs a short job of well-known services natively and below `unrack sockets`, and compares the output.
 #
-#   programs.sh [NAME...]    NAME of those below (default: all)
+#   programs.sh [NAME...]    NAME of a program listed below (default: all)
 #
-# Each job prints only what does not depend on time. A line for each program: "same", "differs", or what is missing. Exit status 0 only
-# if no program differs; a program of which no connection was carried shows only that it runs. Packages are installed with UNRACK_INSTALL=1 (Debian, as root).
-# The binary is $UNRACK, or else target/release/unrack. $UNRACK_TIMEOUT ends a job that stands still (seconds, default 60).
+# A job must not print text that depends on time. Prints one line per program: "same", "differs", or the missing requirement. The exit
+# status is 0 only if no program differs. If none of a program's connections was carried by reference, its result only shows that the
+# program runs. Packages are installed with UNRACK_INSTALL=1 (Debian, as root). The binary is $UNRACK, or target/release/unrack without
+# that variable. $UNRACK_TIMEOUT ends a job that hangs (seconds, default 60).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 unrack=$(realpath "${UNRACK:-$here/../../target/release/unrack}")
@@ -55,13 +56,13 @@ for name in "${names[@]}"; do
         mkdir -p "$folder/$name.$way"
         run=(bash "$job" "$folder/$name.$way")
         if [[ $way == reference ]]; then run=("$unrack" sockets --after 1 -- "${run[@]}"); fi
-        # PostgreSQL refuses root, and connections are carried between processes of one user.
+        # PostgreSQL does not run as root, and connections pass by reference only between processes of one user.
         if [[ $name == postgres ]] && ((EUID == 0)); then
-            # Sockets are not taken from a folder that others can write.
+            # `unrack sockets` rejects a socket in a folder that other users can write to.
             chown postgres "$folder/$name.$way"
             run=(setpriv --reuid postgres --regid postgres --clear-groups env -u XDG_RUNTIME_DIR "TMPDIR=$folder/$name.$way" "${run[@]}")
         fi
-        # A process group of its own, which is ended with all that a job left.
+        # Run the job in a new process group, so that its leftover processes can be ended too.
         timeout -k 5 "${UNRACK_TIMEOUT:-60}" setsid -w "${run[@]}" > "$folder/$name.$way.out" 2> "$folder/$name.$way.err" \
             < /dev/null || echo "status $?" >> "$folder/$name.$way.out"
     done

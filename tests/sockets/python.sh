@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Python's own tests of everything that uses sockets, of $PYTHON or else the first interpreter that has its tests with it.
+# Python's tests of all modules that use sockets. The interpreter is $PYTHON, or the first one that includes its tests.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
-# What this version does not have is left out.
+# Modules that this version of Python does not have are skipped.
 modules=(
     test_socket test_select test_selectors test_poll test_epoll test_devpoll test_kqueue test_socketserver test_asyncio test_ssl
     test_httplib test_http_cookiejar test_httpservers test_urllib2_localnet test_urllib2net test_wsgiref test_ftplib test_poplib
@@ -46,11 +46,11 @@ export PYTHONDONTWRITEBYTECODE=1
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
-# Tests of VSOCK wait for ever on a machine that is a guest without a host to answer.
+# Tests of VSOCK wait forever on a virtual machine whose host does not answer.
 "$python" -m test -j 2 --timeout 300 --ignore '*VSOCK*' --junit-xml "$folder/tests.xml" "${modules[@]}" < /dev/null \
     > "$results.out" 2>&1 || true
 
-# What a module's last line says also counts: subtests, leaks and crashes are not among the tests of the XML file.
+# The last line of each module's output also counts, because the XML file does not list subtests, leaks and crashes.
 "$python" - "$folder/tests.xml" "$results.out" > "$results" << 'END'
 import re, sys
 from xml.etree import ElementTree

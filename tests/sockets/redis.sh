@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# redis's own tests: servers, replicas and the clients, which are Tcl.
+# redis's test suite: servers, replicas, and clients in Tcl.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
@@ -21,7 +21,7 @@ case ${1:?a file for results, --needs or --prepare} in
         fetched "pool/main/r/redis/redis_$version.orig.tar.gz" "$sum"
         unpacked "redis-$version" "redis_$version.orig.tar.gz"
         cd "$suites/redis-$version"
-        # This machine's redis, if it is of the same version; else its source is built.
+        # Use the installed redis if it has the same version as the tests; otherwise build it from source.
         if installed; then
             for program in "${programs[@]}"; do ln -sf "$(command -v "$program")" "src/$program"; done
         elif ! src/redis-server --version &> /dev/null; then
@@ -33,10 +33,10 @@ esac
 
 results=$(realpath "$1")
 cd "$suites/redis-$version"
-# Most of the time is spent asleep, so there are more clients than processors.
+# The tests sleep most of the time, so run more clients than there are processors.
 tclsh tests/test_helper.tcl --clients 4 --durable --timeout 300 < /dev/null > "$results.out" 2>&1 || true
 
-# Names of some tests have what chance gave them.
+# The names of some tests contain random values.
 sed -nE '
     /^\[[a-z]+\]: PSYNC2: (\[NEW LAYOUT\] )?Set #/ b
     /^\[[a-z]+\]: PSYNC2: --- CYCLE / b

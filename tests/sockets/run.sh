@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Runs well-known programs' own tests natively and below `unrack sockets`, with every connection asking at its first call.
+# Runs the test suites of well-known programs natively and below `unrack sockets`. Every connection tries to pass by reference at its
+# first call.
 #
-#   run.sh [NAME...]        NAME is a script beside this one (default: python redis curl)
+#   run.sh [NAME...]        NAME is a script in this folder (default: python redis curl)
 #
-# Exit status 0 only if no test failed by reference alone, and every suite had connections carried. A test that also fails
-# natively is counted, and said. What tests printed stays in target/sockets-suites, NAME.native and NAME.reference.
-# The binary is $UNRACK, or else target/release/unrack. $UNRACK_TIMEOUT ends a suite that hangs (seconds, default 3600).
+# The exit status is 0 only if no test fails by reference alone, and every suite has connections that were carried by reference. A test
+# that also fails natively is counted and reported. The output of the tests stays in target/sockets-suites, in NAME.native and
+# NAME.reference. The binary is $UNRACK, or target/release/unrack without that variable. $UNRACK_TIMEOUT ends a suite that hangs
+# (seconds, default 3600).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/lib.sh"
@@ -29,7 +31,7 @@ trap 'if [[ -n $running ]]; then kill "$running" || true; fi; rm -rf "$folder"' 
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# timed LOG OUT COMMAND...: runs a command, in a process group of its own that ends with it, and sets `seconds` and `status`.
+# timed LOG OUT COMMAND...: runs a command in a new process group, which is ended together with it, and sets `seconds` and `status`.
 timed() {
     local log=$1 out=$2 start=$SECONDS
     shift 2
@@ -42,22 +44,22 @@ timed() {
     seconds=$((SECONDS - start))
 }
 
-# tests WORD FILE: names of the tests with this word, `.` for all.
+# tests WORD FILE: prints the names of the tests whose lines begin with this word; `.` selects all tests.
 tests() {
     sed -n "s/^$1[a-z]* //p" "$2" | sort -u
 }
 
-# number WORD FILE
+# number WORD FILE: prints the number of tests whose lines begin with this word.
 number() {
     grep -c "^$1 " "$2" || true
 }
 
-# list TITLE: names from standard input, if there are any.
+# list TITLE: prints the names from standard input below a title, if there are any.
 list() {
     sed "1s/^/  $1:\n/" | sed '1!s/^/    /'
 }
 
-# compare NAME: runs a suite both ways. Fails if a test does by reference alone.
+# compare NAME: runs a suite natively and by reference. Fails if a test fails only by reference.
 compare() {
     local name=$1 native=$suites/$1.native reference=$suites/$1.reference carried refused native_seconds wrong=0
     : > "$native"
@@ -94,7 +96,7 @@ compare() {
 
 passed=0 failed=0
 for name in "${names[@]}"; do
-    # What it lacks, it says.
+    # The script itself prints the requirements that the machine does not meet.
     if ! "$here/$name.sh" --needs; then continue; fi
     "$here/$name.sh" --prepare
     if compare "$name"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi

@@ -1,4 +1,4 @@
-//! Cap'n Proto's RPC over a Unix socket, one thread a side.
+//! Cap'n Proto's RPC over a Unix socket, with one thread on each side.
 
 use crate::echo_capnp::echo;
 use crate::harness::{self, Peer, Place, Timed};

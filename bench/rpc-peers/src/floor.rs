@@ -1,9 +1,9 @@
-//! The floor: rings of fixed slots, data in place, no allocator and no checks.
+//! The lower bound of a call's time: rings of fixed slots with data in place, without an allocator and without checks.
 //!
-//! A slot is a flag and the data behind it; there is one ring for requests and one for answers. Nothing that
-//! does more can be faster with the same memory, but for hints to the cache: hence a second row that pushes
-//! what was written out of the writer's own caches (`cldemote`), and a third that flushes every line, as
-//! memory needs that is shared without being coherent.
+//! There is one ring for requests and one for answers. A slot is a flag, followed by the data. A library that does more
+//! work cannot be faster in the same memory, unless it gives hints to the cache. Therefore there are two more variants:
+//! one that pushes written lines out of the writer's caches (`cldemote`), and one that flushes every line, as shared
+//! memory without cache coherence requires.
 
 use crate::harness::{Peer, Place, SHARED, Timed};
 use crate::work::{fill, sum};
@@ -44,7 +44,7 @@ impl Ring {
     fn pair(place: &Place, size: usize, cache: Cache) -> io::Result<(Self, Self)> {
         let base = place.map()?;
         let stride = (8 + size).next_multiple_of(LINE);
-        // Few enough to stay in the caches, and as many as a window needs if they fit.
+        // Few enough slots to stay in the caches, but at least as many as a window needs, if that many fit.
         let most = SHARED / 2 / stride;
         let slots = ((1 << 20) / stride).clamp(WINDOW + 2, 64).min(most);
         // SAFETY: both halves are inside the mapping.
@@ -66,7 +66,7 @@ impl Ring {
     #[inline]
     fn send(&self, index: usize, write: impl FnOnce(&mut [u8])) {
         let slot = self.slot(index);
-        // SAFETY: the slot is this side's until its flag is raised.
+        // SAFETY: only this side accesses the slot until its flag is raised.
         write(unsafe { std::slice::from_raw_parts_mut(slot.add(8), self.size) });
         if self.cache == Cache::Flush {
             flush(slot, self.stride);
@@ -80,7 +80,7 @@ impl Ring {
         }
     }
 
-    /// Waits for the slot's flag, then reads its data in place.
+    /// Waits for the slot's flag, then reads the slot's data in place and returns their sum.
     #[inline]
     fn receive(&self, index: usize) -> u64 {
         let slot = self.slot(index);
@@ -95,7 +95,7 @@ impl Ring {
         if self.cache == Cache::Flush {
             flush(slot, self.stride);
         }
-        // SAFETY: the other side has raised the flag and leaves the slot alone.
+        // SAFETY: the other side has raised the flag, and does not access the slot after that.
         sum(unsafe { std::slice::from_raw_parts(slot.add(8), self.size) })
     }
 }
@@ -159,7 +159,7 @@ fn flush(from: *const u8, bytes: usize) {
 #[cfg(target_arch = "x86_64")]
 fn demote(from: *const u8, bytes: usize) {
     for offset in (0..bytes).step_by(LINE) {
-        // SAFETY: a hint, which changes no contents; a processor without it does nothing.
+        // SAFETY: the instruction is a hint that changes no contents; a processor that lacks it executes a no-op.
         unsafe {
             std::arch::asm!("cldemote [{}]", in(reg) from.add(offset), options(nostack, preserves_flags));
         }

@@ -1,4 +1,4 @@
-//! gRPC: tonic over a Unix socket, unary calls, one thread a side.
+//! gRPC: unary calls of tonic over a Unix socket, with one thread on each side.
 
 use crate::harness::{self, Peer, Place, Timed};
 use crate::work::{fill, sum};

@@ -1,4 +1,4 @@
-//! Two processes on two cores, and what a call between them takes.
+//! Measures the time of a call between two processes on two cores.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -6,39 +6,39 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// A way to call another process.
+/// A library or mechanism with which one process calls another.
 pub trait Peer {
     fn name(&self) -> &'static str;
 
-    /// Whether it can carry `size` bytes at all.
+    /// Whether a call can carry `size` bytes.
     fn takes(&self, _size: usize) -> bool {
         true
     }
 
-    /// The server. Returns or is killed when the client is done.
+    /// Runs the server. It returns, or its process is killed, when the client has finished.
     fn serve(&self, place: &Place, size: usize) -> io::Result<()>;
 
-    /// Has `timed` run a closure that makes one call.
+    /// Connects to the server, and passes a closure that makes one call to `timed`.
     fn client(&self, place: &Place, size: usize, timed: &mut Timed) -> io::Result<()>;
 
-    /// As [`Peer::client`], with a window of 16: a closure begins one call and ends one of 17 under way.
+    /// Like [`Peer::client`], with a window of 16: the closure starts one call, then completes one of the 17 calls in flight.
     fn windowed(&self, _place: &Place, _size: usize, _timed: &mut Timed) -> io::Result<()> {
         Ok(())
     }
 
-    /// Whether there is a way to have several calls under way.
+    /// Whether the peer supports several calls in flight.
     fn has_window(&self) -> bool {
         false
     }
 }
 
-/// Where client and server meet: a folder for sockets, and memory that both map.
+/// Place where client and server meet: a folder for sockets, and memory that both processes map.
 pub struct Place {
     pub folder: PathBuf,
     memory: OwnedFd,
 }
 
-/// Bytes of shared memory: two rings of slots of 2 MiB, or of more that are smaller.
+/// Size of the shared memory in bytes: enough for two rings with a few slots of 2 MiB, or with more slots that are smaller.
 pub const SHARED: usize = 32 << 20;
 
 impl Place {
@@ -50,22 +50,22 @@ impl Place {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor is new and ours.
+        // SAFETY: the descriptor is new, and no other object owns it.
         let memory = unsafe { OwnedFd::from_raw_fd(fd) };
-        // SAFETY: a plain system call on our descriptor.
+        // SAFETY: a plain system call on the descriptor that `memory` owns.
         if unsafe { libc::ftruncate(fd, SHARED as i64) } != 0 {
             return Err(io::Error::last_os_error());
         }
         Ok(Self { folder, memory })
     }
 
-    /// The same folder, emptied, with other memory.
+    /// Empties the folder, and returns a place with the same folder and new memory.
     fn anew(&self) -> io::Result<Self> {
         std::fs::remove_dir_all(&self.folder)?;
         Self::new()
     }
 
-    /// The shared memory, zeroed when the place is new. It stays mapped until the process ends.
+    /// Maps the shared memory, which is zeroed when the place is new. It stays mapped until the process ends.
     pub fn map(&self) -> io::Result<*mut u8> {
         // SAFETY: a new mapping, of a size that the file has.
         let base = unsafe {
@@ -90,7 +90,7 @@ impl Place {
     }
 }
 
-/// The server's half of a measurement, as told on its command line.
+/// The server's part of a measurement, as its command line describes it.
 pub struct Served {
     peer: String,
     size: usize,
@@ -116,7 +116,7 @@ impl Served {
 pub fn serve(peers: &[Box<dyn Peer>], role: Served) -> ExitCode {
     end_with_parent();
     pin(1);
-    // SAFETY: the descriptor was inherited for this purpose; nobody else in this process has it.
+    // SAFETY: the descriptor was inherited for this purpose; no other object in this process owns it.
     let memory = unsafe { OwnedFd::from_raw_fd(role.memory) };
     let place = Place { folder: role.folder, memory };
     let peer = peers.iter().find(|peer| peer.name() == role.peer).expect("the client names a peer");
@@ -129,13 +129,13 @@ pub fn serve(peers: &[Box<dyn Peer>], role: Served) -> ExitCode {
     }
 }
 
-/// The server dies with the client, however that ends.
+/// Makes the kernel kill this server when the client ends, even if the client is killed.
 fn end_with_parent() {
     // SAFETY: plain system call, no memory involved.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
 }
 
-/// What one measurement of one peer gave.
+/// Result of one measurement of one peer.
 #[derive(Clone, Copy)]
 pub struct Measured {
     pub p50_ns: f64,
@@ -143,12 +143,12 @@ pub struct Measured {
     pub window_16_calls_per_s: Option<f64>,
 }
 
-/// Times a closure that makes calls, for a bounded time.
+/// Calls a closure that makes calls for a bounded time, and records the durations.
 pub struct Timed {
     ns_per_tick: f64,
     /// Ticks of each call.
     laps: Vec<u32>,
-    /// Ticks of each so many calls: what else runs on the machine disturbs some, and the median is of the rest.
+    /// Ticks of each batch of calls. Other work on the machine slows down some batches; their median is not affected by that.
     batches: Vec<u32>,
 }
 
@@ -167,7 +167,7 @@ impl Timed {
         }
     }
 
-    /// Makes calls until the time is over, and times each.
+    /// Makes calls until the time limit, and records the time of each.
     pub fn run(&mut self, mut call: impl FnMut()) {
         Self::warm_up(&mut call);
         let begun = Instant::now();
@@ -185,7 +185,7 @@ impl Timed {
         }
     }
 
-    /// Makes calls until the time is over, and times every 64.
+    /// Makes calls until the time limit, and records the time of each batch of 64.
     pub fn run_windowed(&mut self, mut call: impl FnMut()) {
         Self::warm_up(&mut call);
         let begun = Instant::now();
@@ -214,7 +214,7 @@ impl Timed {
         f64::from(self.laps[index]) * self.ns_per_tick
     }
 
-    /// By the median of the batches.
+    /// Returns the calls per second, computed from the median of the batches.
     fn calls_per_s(&mut self) -> f64 {
         self.batches.sort_unstable();
         let ticks = f64::from(self.batches[self.batches.len() / 2]);
@@ -260,7 +260,7 @@ fn measure_at(peer: &dyn Peer, size: usize, place: &Place) -> io::Result<Measure
     };
     drop(server);
     if peer.has_window() {
-        // Everything anew, so that nothing is left of the calls before.
+        // Use a new server and new memory, so that the earlier calls have no effect.
         let place = place.anew()?;
         let _server = Server::start(peer, size, &place)?;
         let mut timed = Timed::new();
@@ -270,7 +270,7 @@ fn measure_at(peer: &dyn Peer, size: usize, place: &Place) -> io::Result<Measure
     Ok(measured)
 }
 
-/// A server's process, ended when dropped: asked first, so that it can clear away what it has made.
+/// A server's process. Dropping it sends SIGTERM first, so that the server can clean up, and kills the process after a second.
 struct Server(Child);
 
 impl Server {
@@ -288,7 +288,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // SAFETY: a signal to our own child, which has not been waited for.
+        // SAFETY: the signal goes to a child of this process that has not been waited for, so its number is still valid.
         unsafe { libc::kill(self.0.id() as i32, libc::SIGTERM) };
         let asked = Instant::now();
         while matches!(self.0.try_wait(), Ok(None)) {
@@ -300,7 +300,7 @@ impl Drop for Server {
     }
 }
 
-/// Tries until the server is there.
+/// Repeats an attempt to connect until it succeeds or five seconds have passed.
 pub fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let begun = Instant::now();
     loop {
@@ -324,7 +324,7 @@ pub fn cores() -> usize {
 }
 
 fn pin(core: usize) {
-    // SAFETY: the set is plain bits, of the size that is said.
+    // SAFETY: the set is plain bits, of the size that is passed.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(core, &mut set);
@@ -332,7 +332,7 @@ fn pin(core: usize) {
     }
 }
 
-/// All rounds of one peer at one size.
+/// The measurements of one peer at one size, one per round.
 pub struct Cell {
     pub peer: &'static str,
     pub size: usize,
@@ -347,7 +347,7 @@ impl Cell {
         }
     }
 
-    /// The median over the rounds of whatever `figure` takes from one.
+    /// Returns the median over the rounds of the value that `figure` selects from a measurement.
     pub fn median(&self, figure: impl Fn(&Measured) -> f64) -> f64 {
         let mut values: Vec<f64> = self.rounds.iter().map(figure).collect();
         values.sort_by(f64::total_cmp);
@@ -360,7 +360,7 @@ impl Cell {
     }
 }
 
-/// The name of a folder as text; ours are always text.
+/// Returns the name of a folder as text. The folders of this program always have names in UTF-8.
 pub fn text(path: &Path) -> &str {
     path.to_str().expect("a temporary folder with a name in UTF-8")
 }

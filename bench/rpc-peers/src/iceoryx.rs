@@ -1,4 +1,4 @@
-//! iceoryx2's request-response pattern, both sides spinning.
+//! iceoryx2's request-response pattern, with busy waiting on both sides.
 
 use crate::harness::{self, Peer, Place, Timed};
 use crate::work::{fill, sum};
@@ -36,7 +36,7 @@ impl Peer for RequestResponse {
         let server = service.server_builder().initial_max_slice_len(size).create().map_err(wrong)?;
         std::fs::write(place.socket(), [])?;
         loop {
-            // A look for signals now and then, so that the service is left tidy.
+            // Check for signals from time to time, so that the service is cleaned up when the server is ended.
             if node.wait(core::time::Duration::ZERO).is_err() {
                 return Ok(());
             }

@@ -1,4 +1,4 @@
-//! What the kernel offers: a futex to sleep on, a pipe, a Unix socket, TCP on the loopback. All block.
+//! Mechanisms of the kernel, all of which block: a futex, a pipe, a Unix socket, and TCP over loopback.
 
 use crate::harness::{self, Peer, Place, Timed};
 use crate::work::{fill, sum};
@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A round trip of two wake-ups through two words, with nothing carried: what sleeping costs.
+/// A round trip of two wakeups through two words, without data: the cost of sleeping.
 pub struct Futex;
 
 fn wake(word: &AtomicU32, value: u32) {
@@ -71,7 +71,7 @@ impl Peer for Futex {
     }
 }
 
-/// Echoes messages of one size until the client is gone.
+/// Echoes messages of one size until the client has ended.
 fn echo(mut stream: impl Read, mut back: impl Write, size: usize) -> io::Result<()> {
     let mut bytes = vec![0; size];
     while stream.read_exact(&mut bytes).is_ok() {
@@ -96,7 +96,7 @@ fn call(mut stream: impl Write, mut back: impl Read, size: usize, timed: &mut Ti
     wrong
 }
 
-/// Two named pipes. A message above the pipe's capacity goes in parts.
+/// Two named pipes. A message that exceeds the capacity of a pipe is sent in parts.
 pub struct Pipe;
 
 impl Pipe {

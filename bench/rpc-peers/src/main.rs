@@ -1,9 +1,9 @@
-//! One call from one process to another, by every road this machine has.
+//! Compares ways to call one process from another on the same machine.
 //!
-//! A call carries `size` bytes there and `size` bytes back. The client fills the request, the server reads all
-//! of it and fills the answer, the client reads all of that: the same work for every peer, in place where the
-//! peer can. Client and server are two processes on two cores. Rounds go through all peers in turn, so that what
-//! disturbs the machine disturbs all; the figure of a cell is the median of its rounds.
+//! A call carries `size` bytes to the server and `size` bytes back. The client fills the request, the server reads all of
+//! it and fills the answer, and the client reads all of the answer. This work is the same for every peer, and it is done
+//! in place if the peer supports that. Client and server are two processes on two cores. Each round measures all peers in
+//! turn, so that other work on the machine disturbs all of them alike; the figure of a cell is the median of its rounds.
 
 mod capnp_uds;
 #[allow(clippy::all, reason = "made by build.rs")]

@@ -1,4 +1,4 @@
-//! Calls of `unrack-rpc`, through everything that a program goes through.
+//! Calls of `unrack-rpc` through its public interface, as any program makes them.
 
 use crate::harness::{self, Peer, Place, Timed};
 use crate::work::{fill, sum};
@@ -54,7 +54,7 @@ impl Peer for Unrack {
             .method("echo", |call| {
                 let length = call.request().len();
                 let answer = call.answer(length)?;
-                // SAFETY: our own client keeps to the protocol.
+                // SAFETY: the client of this benchmark follows the protocol.
                 let bytes = unsafe { answer.into_slice_for_trusted_peer() };
                 let seed = sum(bytes);
                 fill(bytes, seed);
@@ -71,10 +71,10 @@ impl Peer for Unrack {
         let client = self.connect(place)?;
         timed.run(|| {
             let mut request = client.request(size).expect("a free buffer");
-            // SAFETY: our own server keeps to the protocol.
+            // SAFETY: the server of this benchmark follows the protocol.
             fill(unsafe { request.body().into_slice_for_trusted_peer() }, 1);
             let answer = request.call(ECHO).expect("an answer");
-            // SAFETY: as above.
+            // SAFETY: the server of this benchmark follows the protocol.
             std::hint::black_box(sum(unsafe { answer.body().as_slice_of_trusted_peer() }));
         });
         Ok(())
@@ -90,12 +90,12 @@ impl Peer for Unrack {
         timed.run_windowed(|| {
             while pending.len() <= WINDOW {
                 let mut request = client.request(size).expect("a free buffer");
-                // SAFETY: our own server keeps to the protocol.
+                // SAFETY: the server of this benchmark follows the protocol.
                 fill(unsafe { request.body().into_slice_for_trusted_peer() }, 1);
                 pending.push_back(request.start(ECHO).expect("room in the window"));
             }
             let answer = pending.pop_front().expect("just filled").wait().expect("an answer");
-            // SAFETY: as above.
+            // SAFETY: the server of this benchmark follows the protocol.
             std::hint::black_box(sum(unsafe { answer.body().as_slice_of_trusted_peer() }));
         });
         Ok(())

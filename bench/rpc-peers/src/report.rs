@@ -1,4 +1,4 @@
-//! The tables, and the same as JSON.
+//! Prints the results as tables and as JSON.
 
 use crate::harness::Cell;
 

@@ -1,6 +1,6 @@
-//! What client and server do with the bytes of a call: the same for every peer.
+//! Work of client and server on the bytes of a call, which is the same for every peer.
 
-/// Writes every byte.
+/// Writes every byte; the values depend on the seed.
 #[inline]
 pub fn fill(bytes: &mut [u8], seed: u64) {
     for (index, word) in bytes.chunks_exact_mut(8).enumerate() {
@@ -8,7 +8,7 @@ pub fn fill(bytes: &mut [u8], seed: u64) {
     }
 }
 
-/// Reads every byte.
+/// Reads every byte, and returns a sum.
 #[inline]
 pub fn sum(bytes: &[u8]) -> u64 {
     bytes

@@ -1,4 +1,4 @@
-"""A service and its client: `hello.py serve`, and `hello.py call NAME`."""
+"""A service and its client: `hello.py serve` runs the service, and `hello.py call NAME` calls it."""
 
 import sys
 import threading
@@ -7,12 +7,12 @@ from unrack import rpc
 
 
 def serve() -> None:
-    """Greets whoever calls, until this process is ended."""
+    """Serves greetings to clients until this process is ended."""
     with rpc.Server("hello") as server:
 
         @server.method("greet")
         def greet(call: rpc.Incoming) -> bytes:
-            # The client could change the request while it is read: a copy is what counts.
+            # Copy the request before reading it, because the client can change the shared memory at any time.
             name = bytes(call.request).decode()
             return f"Hello, {name}, from Python".encode()
 
@@ -22,7 +22,7 @@ def serve() -> None:
 
 
 def call(name: str) -> None:
-    """Prints the greeting of the service."""
+    """Calls the service, and prints its greeting."""
     text = name.encode()
     with rpc.connect("hello") as client, client.call("greet", len(text), 256) as request:
         request.body[:] = text

@@ -1,4 +1,4 @@
-"""Calls by reference: a request is written where the server reads it, an answer read where it was written.
+"""Calls by reference over shared memory: the client and the server read each other's messages in place, without a copy.
 
     import numpy as np
     from unrack import rpc
@@ -16,15 +16,18 @@
             np.frombuffer(request.body, np.uint64)[:] = range(1000)
             print(int.from_bytes(request.answer(), "little"))
 
-A pool that is not named is the user's own, as of `unrack pool serve`: `$XDG_RUNTIME_DIR/unrack/pool.sock`; without that
-variable, `unrack-USER/pool.sock` in the folder of temporary files, where USER is the user's number.
+If the caller names no pool, the pool of the current user is used, which `unrack pool serve` serves. Its socket is
+`$XDG_RUNTIME_DIR/unrack/pool.sock`; without that variable, it is `unrack-USER/pool.sock` in the folder of temporary files, where
+USER is the user's number.
 
-The library is found by `UNRACK_RPC_LIBRARY`, or as `libunrack_rpc.so.0` where the wheel or `make install` put it, or the system looks.
-A task of asyncio awaits an answer by `await request.wait()`; `unrack.kv` is a client of the store `unrack-kv`.
-It is called by ctypes: nothing has to be compiled, and the interpreter lock is released while it waits. On the main thread
-signals are handled meanwhile, so Ctrl-C ends every wait.
+This package calls the C library through ctypes, so no compiler is needed. The variable `UNRACK_RPC_LIBRARY` names the library;
+without it, `libunrack_rpc.so.0` is loaded from the folder where the wheel or `make install` put it, or from the system's library
+path. The interpreter lock is released during a wait. A wait on the main thread still handles signals, so Ctrl-C ends it.
 
-A connection belongs to the process that made it: a child by fork is refused its parent's (`Invalid`), and connects for itself.
+In asyncio, a task awaits an answer with `await request.wait()`. `unrack.kv` is a client of the store `unrack-kv`.
+
+A connection belongs to the process that created it. A forked child that uses a connection of its parent gets `Invalid`; it has to
+connect for itself.
 """
 
 from unrack.rpc.client import Call, Client, Parts, connect

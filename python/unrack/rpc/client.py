@@ -1,4 +1,4 @@
-"""The side that calls."""
+"""Client side of calls: connections, calls, and answers in parts."""
 
 import asyncio
 import ctypes
@@ -14,7 +14,7 @@ from unrack.rpc.native import Handle, Waiting
 
 
 class Client(Closing):
-    """A connection to a service, which threads may share. See `connect`."""
+    """A connection to a service. Threads may share it. See `connect`."""
 
     def __init__(self, handle: Handle, deadline: float | None = None) -> None:
         self._handle: Handle | None = handle
@@ -23,9 +23,16 @@ class Client(Closing):
     def call(
         self, method: str, size: int, room: int | None = None, *, deadline: float | None = None
     ) -> "Call":
-        """A request of `size` bytes to be written, which may be answered by `room` bytes: as many if it is None.
+        """Allocates a call: a request of `size` bytes for the caller to fill, and room for an answer.
 
-        It may take `deadline` seconds from now, whatever the client's own deadline is; then it is over (`Deadline`).
+        Args:
+            method: Name of the method to call.
+            size: Length of the request in bytes.
+            room: Maximum length of the answer in bytes; None means `size`.
+            deadline: Seconds, counted from the return of this method, after which the call fails with `Deadline`. Replaces the
+                client's deadline.
+
+        Raises `Exhausted` if too many calls are in flight and none ends within the client's deadline.
         """
         room = size if room is None else room
         client = self._open()
@@ -42,14 +49,16 @@ class Client(Closing):
 
     @property
     def shares_memory(self) -> bool:
-        """Whether the server can lend memory: over a pool, not over TCP."""
+        """Whether the server can lend memory to this client: true over a pool, false over TCP."""
         return bool(native.get("client_shares_memory", self._open().pointer))
 
     def lent(self, offset: int, size: int, owner: object = None) -> memoryview:
-        """Bytes that the server lends to its clients, by the offset that it said, to be read where they lie.
+        """Returns a read-only view of memory that the server lends to its clients, at an offset that the server has sent.
 
-        The view, and all that is made of it, keeps the connection and `owner`, which may hold what the service has to
-        keep meanwhile. What else keeps the bytes from being used for something else is the service's own.
+        The view, and every slice or array of it, keeps the connection and `owner` alive. The service decides how long the bytes
+        stay unchanged; `owner` can be an object whose end informs the service that this client no longer reads them.
+
+        Raises `BufferError` if the server does not lend these bytes.
         """
         client = self._open()
         base = native.get("client_lent", client.pointer, offset, size)
@@ -63,15 +72,16 @@ class Client(Closing):
         return self._handle
 
     def close(self) -> None:
-        """Calls that are under way go on."""
+        """Closes the connection. Calls that are in flight still complete."""
         self._handle = None
 
 
 class Call(Closing):
-    """A call: a request that is written, then under way, then an answer that is read.
+    """A call: the caller fills the request (`body`), sends it, and reads the answer.
 
-    Views of its messages are released at the end of its `with` block: to use one later is a ValueError. Slices of them
-    and NumPy arrays stay good, and keep the message's memory in the pool, until they are gone themselves.
+    The views of the request and of the answer are released at the end of the call's `with` block; a later use of them raises
+    `ValueError`. Slices and NumPy arrays of these views stay valid, and keep the message's memory in the pool until they are
+    dropped.
     """
 
     def __init__(self, handle: Handle, method: str, deadline: float | None = None) -> None:
@@ -82,12 +92,13 @@ class Call(Closing):
         self._answer: memoryview | None = None
         size = ctypes.c_size_t()
         base = native.get("call_request", handle.pointer, ctypes.byref(size))
-        #: The request's bytes, to be written before it is sent. They hold what was there before.
+        #: The bytes of the request, which the caller fills before it sends the request. They are not zeroed: they hold data of earlier
+        #: calls.
         self.body: memoryview = native.view(base, size.value, handle)[1]
         self._sent = False
 
     def start(self) -> None:
-        """Sends the request, for an answer that is asked for later. Its body is not to be used any more."""
+        """Sends the request without waiting for the answer, which `answer` or `wait` returns later. Do not use `body` after this."""
         if not self._try_start():
             native.aside(self._start_when_there_is_room)
 
@@ -96,14 +107,14 @@ class Call(Closing):
         self._is_sent()
 
     def send(self) -> None:
-        """Sends the request, which nobody answers. The call is over then."""
+        """Sends a one-way request: the server sends no answer, and the call ends at once."""
         self._exclusive("call_send", self._method)
         self.close()
 
     def parts(self, ahead: int = 0) -> "Parts":
-        """Sends the request, for an answer in parts of up to the call's room each. The call is over then.
+        """Sends the request, and returns an iterator over the parts of its answer. This call object is closed by that.
 
-        `ahead` parts are asked for in advance.
+        Each part has at most as many bytes as the call has room for. The client requests `ahead` parts in advance.
         """
         if ahead < 0:
             raise ValueError(f"{ahead} parts ahead")
@@ -113,13 +124,13 @@ class Call(Closing):
         return Parts(parts, self._deadline)
 
     def answer(self, timeout: float | None = None) -> memoryview:
-        """The answer's bytes, to be read. Sends the request if that was not done, and waits.
+        """Waits for the answer, and returns a read-only view of its bytes. Sends the request first if it was not sent yet.
 
-        The server has this memory, too: of one that is not trusted, copy what is to be checked (`bytes`, `struct.unpack`),
-        and check and use the copy.
+        The server has this memory mapped too and can change it at any time: if the server is not trusted, copy the bytes first
+        (`bytes`, `struct.unpack`), then check and use the copy.
 
-        A call that is not answered within `timeout` seconds (`Deadline`) is still under way: ask again, or leave.
-        Without one it waits as long as the client's own deadline says, which costs less.
+        If the server does not answer within `timeout` seconds, `Deadline` is raised and the call stays in flight: call `answer`
+        again, or close the call. Without a timeout, the wait lasts until the client's deadline, which costs less.
         """
         if not self._sent:
             self.start()
@@ -135,12 +146,12 @@ class Call(Closing):
         return self._answer
 
     async def wait(self) -> memoryview:
-        """As `answer`, for tasks of asyncio: others run while this waits, for room or for the answer.
+        """Does the same as `answer` in asyncio: other tasks run while this one waits for a free slot or for the answer.
 
-        A task that is cancelled leaves the call under way: ask again, or leave.
+        If the task is cancelled, the call stays in flight: call `wait` again, or close the call.
         """
         if not self._sent and not self._try_start():
-            # Whoever makes room may be a task of this very loop.
+            # Wait on a thread, because a task of this same event loop may have to run to make room.
             await asyncio.to_thread(self._start_when_there_is_room)
         event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         try:
@@ -152,7 +163,7 @@ class Call(Closing):
         return self.answer()
 
     def close(self) -> None:
-        """Ends the call; cancels it if it is under way."""
+        """Ends the call, and cancels it if it is in flight."""
         self._handle = None
         native.release(self.body)
         if self._answer is not None:
@@ -170,7 +181,7 @@ class Call(Closing):
         return started.value
 
     def _poll(self, event: int) -> bool:
-        """Whether waiting would return at once. If not, the eventfd is written to when that may have changed."""
+        """Returns whether a wait would return at once. If not, the library writes to the eventfd when that may have changed."""
         ready = ctypes.c_bool()
         self._exclusive("call_poll", event, ctypes.byref(ready))
         return ready.value
@@ -191,9 +202,9 @@ class Call(Closing):
 
 
 class Parts:
-    """The parts of an answer, in order. Each is there until the next is asked for: copy what is to be kept.
+    """Iterator over the parts of an answer, in order. A part is valid only until the next one is requested: copy it to keep it.
 
-    Who leaves in the middle tells the server by `close`, or by forgetting this.
+    A caller that stops before the last part should call `close`, which informs the server; dropping this object does the same.
     """
 
     def __init__(self, handle: Handle, deadline: float | None = None) -> None:
@@ -209,7 +220,7 @@ class Parts:
         if self._handle is None:
             raise StopIteration
         native.release(self._part)
-        # This object's reference, and the argument's; what is made of the part has one, by its view.
+        # Two references are expected: this object's attribute and getrefcount's argument. A slice or array of the part holds another.
         if self._exporter is not None and sys.getrefcount(self._exporter) > 2:
             raise BufferError("the part before is still used: copy what is to be kept")
         base, size = ctypes.c_void_p(), ctypes.c_size_t()
@@ -230,13 +241,13 @@ class Parts:
         return self._part
 
     def close(self) -> None:
-        """No more parts are wanted."""
+        """Ends the iteration, and informs the server that this client wants no more parts."""
         self._handle = None
         native.release(self._part)
 
 
 def _within(seconds: float | None, error: Deadline) -> Deadline:
-    """The error of a wait that was made in slices, with the time of all of them."""
+    """Returns the error of a wait that was split into slices, with the total time in its text instead of the time of one slice."""
     if seconds is None or not error.under_way:
         return error
     whole = Deadline(f"{error.peer} did not answer within {seconds:g} s", error.peer)
@@ -269,12 +280,17 @@ def connect(
     resend: float | None = None,
     patience: float = 5.0,
 ) -> Client:
-    """Connects to a service by its name, over the pool at a socket (None: the user's own).
+    """Connects to a service by its name, over a pool or over TCP.
 
-    Beyond the memory that is shared, `pool` is `tcp://host:port`; everything else is the same.
-
-    `calls` may be under way at a time; one may take `deadline` seconds, is sent again after `resend` seconds without an
-    answer (the server runs it once), and the service has `patience` seconds to accept the connection.
+    Args:
+        service: Name of the service.
+        pool: Path of the pool's socket, None for the pool of the current user, or `tcp://host:port` for a server that shares no
+            memory with this machine. Calls work the same way in all cases.
+        waiting: Way of waiting for an answer: `spin` polls, `sleep` sleeps, and `adaptive` polls for a while, then sleeps.
+        calls: Maximum number of calls in flight.
+        deadline: Seconds that a call may take; None sets no limit.
+        resend: Seconds after which a request without an answer is sent again; the server runs it only once. None never resends.
+        patience: Seconds that the service has to accept the connection.
     """
     if not 1 <= calls <= 2**16 - 1:
         raise ValueError(f"{calls} calls at a time")

@@ -1,10 +1,15 @@
-"""What can go wrong with a call, and with whom."""
+"""Exceptions of calls. Each has the cause and, if one is involved, the peer."""
 
 from unrack import errors
 
 
 class Error(errors.Error):
-    """Why there is no answer: `cause` says it in a line, `peer` with which process, if with any."""
+    """Base of the exceptions of calls.
+
+    Attributes:
+        cause: One line that describes the error.
+        peer: Description of the process at the other end, or None if no process is involved.
+    """
 
     def __init__(self, cause: str, peer: str | None = None) -> None:
         super().__init__(cause)
@@ -13,19 +18,19 @@ class Error(errors.Error):
 
 
 class Invalid(Error, ValueError):
-    """An argument is wrong, it is not the time for this, or the connection is of the parent process, before a fork."""
+    """An argument is invalid, the operation is not allowed in this state, or a forked child uses a connection of its parent."""
 
 
 class NoPool(Error, ConnectionError):
-    """No manager serves the pool, or it is gone."""
+    """No manager serves the pool, or its manager has ended."""
 
 
 class NoService(Error, LookupError):
-    """No service has this name."""
+    """No service is registered under this name."""
 
 
 class PoolError(Error):
-    """The pool does not do what it was asked: it is full, the name is taken, the service refused."""
+    """The pool rejects a request: for example because it is full, the name is taken, or the service refuses the connection."""
 
 
 class VersionMismatch(Error):
@@ -33,21 +38,21 @@ class VersionMismatch(Error):
 
 
 class TooLong(Error, ValueError):
-    """More bytes than a message can have."""
+    """The message is longer than the protocol allows."""
 
 
 class Exhausted(Error):
-    """Calls that the server takes at a time are all under way, or it has no memory left for more."""
+    """The maximum number of calls is in flight, or no memory is left for another call."""
 
 
 class Deadline(Error, TimeoutError):
-    """No answer in time. `under_way`: only this wait is over, and the call goes on."""
+    """The answer did not arrive in time. If `under_way` is true, only this wait ended, and the call is still in flight."""
 
     under_way: bool = False
 
 
 class Gone(Error, ConnectionError):
-    """The peer is gone."""
+    """The peer has ended or has closed the connection."""
 
 
 class UnknownMethod(Error, LookupError):
@@ -55,30 +60,30 @@ class UnknownMethod(Error, LookupError):
 
 
 class NoRoom(Error):
-    """The answer is longer than the call has room for: it has `needed` bytes."""
+    """The answer does not fit into the room that the call has for it. `needed` is the length of the answer in bytes."""
 
     needed: int
 
 
 class Failed(Error):
-    """The handler failed."""
+    """The server's handler failed."""
 
 
 class Refused(Error):
-    """The handler refused, with a `number` that client and service know."""
+    """The server's handler refused the call, with a `number` whose meaning the service defines."""
 
     number: int
 
 
 class ProtocolError(Error):
-    """The peer breaks the protocol."""
+    """The peer violated the protocol."""
 
 
 class InternalError(Error):
-    """A fault of the library, or the machine has no threads left."""
+    """The library has a bug, or the machine cannot create another thread."""
 
 
-# By the status of the C library.
+# Exception class of each status of the C library.
 BY_STATUS: dict[int, type[Error]] = {
     1: Invalid,
     2: NoPool,

@@ -1,4 +1,4 @@
-"""The C library: where it is, what its functions take, and how their errors become exceptions."""
+"""Binding of the C library: loads it, declares its functions, and converts their errors to exceptions."""
 
 import ctypes
 import os
@@ -16,12 +16,12 @@ T = TypeVar("T")
 Waiting = Literal["adaptive", "spin", "sleep"]
 WAITING: dict[str, int] = {"adaptive": 0, "spin": 1, "sleep": 2}
 NO_TIMEOUT = 2**64 - 1
-# Longest time that the main thread waits in C at a time: it handles signals in between, such as that of Ctrl-C.
+# Maximum seconds of one wait in C on the main thread, which handles signals, such as that of Ctrl-C, between two waits.
 _SLICE = 0.05
 
 
 class ClientOptions(ctypes.Structure):
-    """`unrack_client_options`."""
+    """Layout of `unrack_client_options` in unrack_rpc.h."""
 
     _fields_ = [
         ("waiting", c_uint32),
@@ -33,7 +33,7 @@ class ClientOptions(ctypes.Structure):
 
 
 class ServerOptions(ctypes.Structure):
-    """`unrack_server_options`."""
+    """Layout of `unrack_server_options` in unrack_rpc.h."""
 
     _fields_ = [("waiting", c_uint32), ("lanes", c_uint32), ("workers", c_uint32)]
 
@@ -42,11 +42,11 @@ _PLACE = POINTER(c_void_p)
 Handler = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p)
 Opener = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, _PLACE)
 Closer = ctypes.CFUNCTYPE(None, c_void_p)
-# What a source returns if another part follows.
+# Return value of a stream's callback if another part follows.
 MORE = 4096
 
 _LENGTH = POINTER(c_size_t)
-# Name, result, arguments: as in unrack_rpc.h.
+# Name, type of the result and types of the arguments of each function, as declared in unrack_rpc.h.
 _FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("error_status", c_int, [c_void_p]),
     ("error_text", c_char_p, [c_void_p]),
@@ -104,7 +104,7 @@ _FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
 ]
 
 
-# In the folder above python3.N/site-packages, as the wheel and `make install` put it, or where the system looks.
+# The wheel and `make install` put the library in the folder above python3.N/site-packages; otherwise the system's path is searched.
 _NAME = "libunrack_rpc.so.0"
 
 
@@ -128,12 +128,12 @@ _library = _load()
 
 
 def get(name: str, *arguments: Any) -> Any:
-    """Calls a function that cannot fail, and gives what it gives."""
+    """Calls a function of the library that cannot fail, and returns its result."""
     return getattr(_library, f"unrack_{name}")(*arguments)
 
 
 def run(name: str, *arguments: Any) -> None:
-    """Calls a function that can fail, and raises its error."""
+    """Calls a function of the library that can fail. Raises its error as an exception of `unrack.rpc.errors`."""
     error = c_void_p()
     if getattr(_library, f"unrack_{name}")(*arguments, ctypes.byref(error)):
         raise _exception(error)
@@ -155,11 +155,11 @@ def _exception(error: c_void_p) -> Error:
     return exception
 
 
-# Forks between the process that imported this and the one that runs.
+# Number of forks between the process that imported this module and the current process.
 _forks = [0]
 
 
-# Number of the main thread: in a child by fork, that which forked.
+# Identifier of the main thread. In a forked child, this is the thread that called fork.
 _main_thread = [threading.main_thread().ident]
 
 
@@ -176,9 +176,14 @@ def _is_main_thread() -> bool:
 
 
 def in_slices(attempt: Callable[[int], T], limit: float | None, over: type[Error]) -> T:
-    """Waits by `attempt` for up to `limit` seconds; `attempt` gets nanoseconds to wait, and raises `over` when they are over.
+    """Waits up to `limit` seconds by calling `attempt`, and returns its result. None waits without a limit.
 
-    On the main thread it waits in slices, so that the interpreter handles signals.
+    On the main thread the wait is split into slices, so that the interpreter can handle signals between them.
+
+    Args:
+        attempt: Function that waits up to the given number of nanoseconds, then raises `over`.
+        limit: Seconds to wait in total, or None.
+        over: Exception by which `attempt` reports that its time has elapsed. It is raised after `limit` seconds.
     """
     if not _is_main_thread():
         return attempt(NO_TIMEOUT if limit is None else max(0, round(limit * 1e9)))
@@ -193,9 +198,10 @@ def in_slices(attempt: Callable[[int], T], limit: float | None, over: type[Error
 
 
 def aside(function: Callable[[], T]) -> T:
-    """Runs a function that may wait in C. On the main thread another thread does it, so that the interpreter handles signals.
+    """Runs a function that may wait in C, and returns its result.
 
-    If a signal handler raises, as that of Ctrl-C does, the other thread goes on to the end of the wait, and its result is freed.
+    A call from the main thread runs the function on another thread, so that the interpreter can handle signals meanwhile. If a
+    signal handler raises, as that of Ctrl-C does, the other thread still waits to the end, and then frees the result.
     """
     if not _is_main_thread():
         return function()
@@ -211,7 +217,7 @@ def aside(function: Callable[[], T]) -> T:
     try:
         thread.start()
     except RuntimeError:
-        # The interpreter ends, or the machine has no threads left.
+        # The interpreter is shutting down, or the machine cannot create another thread.
         return function()
     thread.join()
     result, error = ended.pop()
@@ -221,9 +227,10 @@ def aside(function: Callable[[], T]) -> T:
 
 
 class Handle:
-    """Something that the library made. It is freed with the last reference, so never while a thread uses it.
+    """An object of the C library. It is freed when the last Python reference to it is dropped, so never while a thread uses it.
 
-    A child by fork has its parent's handles. They are refused there, and freeing them does not affect the parent.
+    A forked child has copies of its parent's handles. The library rejects their use in the child, and freeing them there does not
+    affect the parent.
     """
 
     def __init__(self, kind: str, make: str, *arguments: Any) -> None:
@@ -234,30 +241,30 @@ class Handle:
 
     @property
     def is_inherited(self) -> bool:
-        """Whether a parent process made it, before a fork."""
+        """Whether the parent process created this handle before a fork, so that this process cannot use it."""
         return self._forks != _forks[0]
 
     def check_process(self) -> None:
-        """Raises `Invalid` if a parent process made it, for what is done without the library."""
+        """Raises `Invalid` if the parent process created this handle. Operations that do not call the library need this check."""
         if self.is_inherited:
             raise Invalid(
                 "this connection was made before a fork, by the parent process: a child by fork must connect for itself"
             )
 
     def free(self) -> None:
-        """Frees it now: nobody uses it any more."""
+        """Frees the object now. The caller ensures that no thread uses it."""
         pointer, self.pointer = self.pointer, c_void_p()
         if pointer and self._free:
             self._free(pointer)
 
     def __del__(self, forks: list[int] = _forks) -> None:
-        # None at the end of the interpreter, or if it was never made.
+        # The pointer is null if the object was not created, and the function may be None when the interpreter shuts down.
         if self.pointer and self._free and self._forks == forks[0]:
             self._free(self.pointer)
 
 
 class Kept:
-    """The memory of a call's messages, mapped for as long as this is there."""
+    """Keeps the memory of a call's messages mapped as long as this object exists."""
 
     def __init__(self, incoming: int) -> None:
         self._pointer = _library.unrack_incoming_keep(incoming)
@@ -268,21 +275,24 @@ class Kept:
 
 
 def own(exporter: ctypes.Array[ctypes.c_ubyte], owner: object) -> None:
-    """Keeps `owner` alive for as long as the exporter."""
-    # Arrays of ctypes take attributes, which their stubs do not say.
+    """Keeps `owner` alive as long as the exporter exists."""
+    # ctypes arrays accept attributes, but their type stubs do not declare that.
     setattr(exporter, "owner", owner)  # noqa: B010
 
 
 def view(base: int, size: int, owner: object) -> tuple[ctypes.Array[ctypes.c_ubyte], memoryview]:
-    """`size` bytes at an address, and what they are exported by: it and all views keep `owner` alive, if there is one."""
+    """Returns an exporter of `size` bytes at an address, and a view of these bytes.
+
+    The exporter, the view, and every slice or array of the view keep `owner` alive, unless it is None.
+    """
     exporter = (ctypes.c_ubyte * size).from_address(base)
     own(exporter, owner)
-    # A view of no bytes cannot be cast.
+    # An empty view cannot be cast.
     return exporter, memoryview(exporter).cast("B") if size else memoryview(bytearray())
 
 
 class _Buffer(ctypes.Structure):
-    """`Py_buffer`."""
+    """Layout of `Py_buffer` of the Python C API."""
 
     _fields_ = [
         ("buf", c_void_p),
@@ -306,7 +316,7 @@ _release_buffer.argtypes, _release_buffer.restype = [POINTER(_Buffer)], None
 
 
 def copy(to: memoryview, source: memoryview) -> None:
-    """Copies contiguous bytes without the interpreter's lock, which an assignment keeps."""
+    """Copies contiguous bytes with the interpreter lock released; a slice assignment would hold the lock."""
     if to.nbytes != source.nbytes or to.readonly:
         raise ValueError(f"{source.nbytes} bytes into {to.nbytes}")
     buffers = _Buffer(), _Buffer()
@@ -322,7 +332,7 @@ def copy(to: memoryview, source: memoryview) -> None:
 
 
 def release(view: memoryview) -> None:
-    """Ends a view, unless something is made of it, which then keeps the memory."""
+    """Releases a view, unless a slice or an array of it still exists, which then keeps the memory."""
     try:
         view.release()
     except BufferError:
@@ -330,19 +340,19 @@ def release(view: memoryview) -> None:
 
 
 def length(size: int) -> int:
-    """A number of bytes for C, which takes what is below zero for a large one."""
+    """Returns `size`, and raises `ValueError` if it is negative, because C would read a negative number as a large one."""
     if size < 0:
         raise ValueError(f"a buffer of {size} bytes")
     return size
 
 
 def nanoseconds(seconds: float | None) -> int:
-    """For options, of which 0 is none."""
+    """Converts seconds to nanoseconds for the library's options, in which 0 means that the option is not set (None)."""
     return 0 if seconds is None else max(1, round(seconds * 1e9))
 
 
 def encoded(text: str | os.PathLike[str] | None) -> bytes | None:
-    """A text for C, which must have no zero inside."""
+    """Encodes a text for C. Raises `ValueError` if it has a zero byte, which would end the text in C."""
     if text is None:
         return None
     given = os.fspath(text).encode()

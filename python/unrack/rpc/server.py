@@ -1,4 +1,4 @@
-"""The side that is called."""
+"""Server side of calls: services, their handlers, and the calls that they handle."""
 
 import atexit
 import ctypes
@@ -21,7 +21,7 @@ _FAILED = -1
 
 
 class Refusal(Exception):
-    """Raised by a handler: the client is told the number, from 1 to 3839 (`Refused`)."""
+    """Raised by a handler to refuse a call. The client gets `Refused` with the given number, from 1 to 3839."""
 
     def __init__(self, number: int) -> None:
         if not 1 <= number <= 3839:
@@ -31,14 +31,14 @@ class Refusal(Exception):
 
 
 class Incoming:
-    """A call that is being handled. Nothing of it may be kept when the handler returns: copy what is needed.
+    """A call that a handler is processing. The handler must copy all data that it needs after it returns.
 
-    A handler that keeps slices or arrays nevertheless has failed. Its memory stays mapped as long as they are there,
-    so they do no harm, but their bytes are those of later calls.
+    If a handler keeps slices or arrays of a message after it returns, the call fails. The message's memory stays mapped as long as
+    they exist, so using them is memory-safe, but their bytes will be those of later calls.
 
-    The client has the request's memory, too, and one that keeps to no protocol may write to it meanwhile. What is to be
-    checked is copied first (`bytes(call.request)`, `struct.unpack`), and the copy is checked and used; views, slices and
-    arrays are no copies.
+    The client has the request's memory mapped too, and a client that violates the protocol can write to it at any time. If the
+    client is not trusted, copy the request first (`bytes(call.request)`, `struct.unpack`), then check and use the copy. Views,
+    slices and arrays are not copies.
     """
 
     def __init__(self, pointer: int) -> None:
@@ -47,27 +47,31 @@ class Incoming:
         self._views: list[memoryview] = []
         size = ctypes.c_size_t()
         base = native.get("incoming_request", pointer, ctypes.byref(size))
-        #: The request's bytes. The answer is going to be in their place.
+        #: The bytes of the request, read-only. The answer will overwrite them, because both use the same memory.
         self.request: memoryview = self._view(base, size.value).toreadonly()
         self._views.append(self.request)
 
     @property
     def room(self) -> int:
-        """How many bytes the answer may have."""
+        """Maximum length of the answer in bytes."""
         return int(native.get("incoming_room", self._open()))
 
     @property
     def process(self) -> int:
-        """The process that calls, as the kernel knows it."""
+        """Process number of the client, as the kernel reports it."""
         return int(native.get("incoming_process", self._open()))
 
     @property
     def user(self) -> int:
-        """The user whose process calls, as the kernel knows it."""
+        """User number of the client's process, as the kernel reports it."""
         return int(native.get("incoming_user", self._open()))
 
     def answer(self, size: int) -> memoryview:
-        """The answer's bytes, to be written. They are where the request is: read first what is still needed of it."""
+        """Returns the bytes of an answer of `size` bytes, for the handler to fill.
+
+        The answer uses the same memory as the request, so the handler has to read the request before it writes the answer.
+        Raises `BufferError` if the client does not have room for `size` bytes.
+        """
         base = native.get("incoming_answer", self._open(), size)
         if not base:
             raise BufferError(f"an answer of {size} bytes: the client has room for {self.room}")
@@ -85,11 +89,11 @@ class Incoming:
         return view
 
     def _close(self) -> bool:
-        """Ends all views. Says whether something was made of them that is still there, which then keeps the memory."""
+        """Releases all views. Returns whether the handler kept slices or arrays of them, which then keep the memory mapped."""
         pointer, self._pointer = self._pointer, 0
         if self._released():
             return False
-        # What the handler left may be in a cycle.
+        # Leftover objects of the handler may be in a reference cycle.
         gc.collect()
         if self._released():
             return False
@@ -104,7 +108,7 @@ class Incoming:
                 view.release()
         except BufferError:
             return False
-        # This list has one reference, the loop another, and so has the argument; a slice would have one by its view.
+        # Three references are expected: the list's, the loop variable's and getrefcount's argument. A slice holds another.
         return all(sys.getrefcount(exporter) == 3 for exporter in self._exporters)
 
 
@@ -121,7 +125,7 @@ def _handle(name: str, handler: Callable[[Incoming], int], pointer: int) -> int:
         number = handler(call)
     except Refusal as refusal:
         number = refusal.number
-    except (Exception, SystemExit):  # noqa: BLE001 (C would take for an answer what is not caught)
+    except (Exception, SystemExit):  # noqa: BLE001 (an uncaught exception would reach C as a successful return)
         _log.exception("the handler of %s failed", name)
     finally:
         _here.handling = False
@@ -141,13 +145,13 @@ def _answered(call: Incoming, handler: Handler) -> int:
 
 
 class _Streams:
-    """Answers in parts that are under way, by their numbers: zero is none to C."""
+    """The unfinished answers in parts of one method. Each has a number, which starts at 1 because C takes 0 for none."""
 
     def __init__(self, name: str, handler: StreamHandler) -> None:
         self._name = name
         self._handler = handler
         self._numbers = itertools.count(1)
-        # What is left of each, and the part that is next, if there is one.
+        # Remaining parts of each answer, and the next part, or None after the last.
         self._under_way: dict[int, tuple[Iterator[Bytes], Bytes | None]] = {}
 
     def open(self, _: None, pointer: int, place: "ctypes._Pointer[ctypes.c_void_p]") -> int:
@@ -165,7 +169,7 @@ class _Streams:
             left, part = self._under_way[number]
             part = b"" if part is None else part
             call.answer(len(part))[:] = part
-            # Whether it is the last is said with it.
+            # Each part is sent with a mark whether it is the last, so the next part must be known before this one is sent.
             following = next(left, None)
             self._under_way[number] = left, following
             return 0 if following is None else native.MORE
@@ -178,26 +182,39 @@ class _Streams:
             close = getattr(left, "close", None)
             if close is not None:
                 close()
-        except Exception:  # noqa: BLE001 (nobody is there to be told)
+        except Exception:  # noqa: BLE001 (no caller is left to raise it to)
             _log.exception("the handler of %s failed when its answer was over", self._name)
 
 
 class Server(Closing):
-    """A service. Its handlers run on threads of its own; what they raise is logged, and the client told `Failed`."""
+    """A service. Its handlers run on threads of the library.
+
+    If a handler raises an exception other than `Refusal`, the exception is logged and the client gets `Failed`.
+    """
 
     def __init__(self, name: str, *, waiting: Waiting = "adaptive", lanes: int = 1, workers: int = 0) -> None:
-        """`lanes` threads look for calls and, if there are no `workers`, run handlers."""
+        """Creates a service, which has to get its methods before it is started.
+
+        Args:
+            name: Name under which clients find the service.
+            waiting: Way of waiting for calls: `spin` polls, `sleep` sleeps, and `adaptive` polls for a while, then sleeps.
+            lanes: Number of threads that receive calls.
+            workers: Number of threads that run handlers; 0 runs them on the threads that receive calls.
+        """
         if lanes < 1 or workers < 0:
             raise ValueError(f"{lanes} lanes and {workers} workers")
         options = native.ServerOptions(native.WAITING[waiting], lanes, workers)
         self._handle: Handle | None = Handle(
             "server", "server_new", native.encoded(name), ctypes.byref(options)
         )
-        # Called by the library, until the server is closed.
+        # Keeps the callbacks alive, because the library calls them until the server is closed.
         self._callbacks: list[object] = []
 
     def method(self, name: str) -> Callable[[Handler], Handler]:
-        """Adds a handler, before the service is started. It writes the answer in place, or returns its bytes."""
+        """Returns a decorator that adds a function as the handler of a method. Use it before `start`.
+
+        The handler either writes the answer in place (`Incoming.answer`), or returns the bytes of the answer.
+        """
 
         def add(handler: Handler) -> Handler:
             run = functools.partial(_answered, handler=handler)
@@ -209,10 +226,11 @@ class Server(Closing):
         return add
 
     def stream(self, name: str) -> Callable[[StreamHandler], StreamHandler]:
-        """Adds a handler that answers in parts, before the service is started: it returns, or is, what iterates over them.
+        """Returns a decorator that adds a handler which answers in parts. Use it before `start`.
 
-        It reads the request before its first part, and copies what it needs of it later. It is one part ahead of the
-        client, since the last one is said to be that. An answer without parts has one of no bytes.
+        The handler is a generator of the parts, or returns an iterable of them. It must read the request before it yields the
+        first part, and copy the data of the request that it needs later. The handler runs one part ahead of the client, because
+        each part is sent with a mark whether it is the last. If the handler yields no parts, the client gets one empty part.
         """
 
         def add(handler: StreamHandler) -> StreamHandler:
@@ -229,17 +247,22 @@ class Server(Closing):
         return add
 
     def start(self, pool: str | os.PathLike[str] | None = None) -> None:
-        """Registers with the pool at a socket (None: the user's own), and serves until it is closed.
+        """Registers the service in a pool and starts its threads, which serve until the server is closed.
 
-        If `pool` is `tcp://host:port`, it listens there, for clients that share no memory.
+        `pool` is the path of the pool's socket; None selects the pool of the current user. With `tcp://host:port`, the server
+        listens at that address instead, for clients that share no memory with it.
         """
         pointer, place = self._open().pointer, native.encoded(pool)
         native.aside(lambda: native.run("server_start", pointer, place))
-        # Handlers cannot run when the interpreter is gone.
+        # Close before the interpreter shuts down, because handlers cannot run afterwards.
         atexit.register(self.close)
 
     def close(self) -> None:
-        """Ends the service with all its connections, after the handlers that run. A child by fork leaves its parent's alone."""
+        """Waits for the running handlers, then ends the service and all its connections.
+
+        A forked child does not end a service of its parent. Raises `RuntimeError` if a handler calls this, because the handler
+        would wait for itself.
+        """
         if getattr(_here, "handling", False):
             raise RuntimeError("a handler cannot close a server: it would wait for itself")
         handle, self._handle = self._handle, None

@@ -1,17 +1,17 @@
-# Shared by the jobs beside it, each of which gets a folder. Sourced, not run.
+# Shared by the jobs in this folder. Each job gets the path of a folder to run in. This file is sourced, not run.
 # shellcheck shell=bash
 set -euo pipefail
 cd "$1"
 own=()
 trap 'kill "${own[@]}" 2> /dev/null || true; wait 2> /dev/null || true' EXIT
 
-# start COMMAND...: starts a service, which ends with the job.
+# start COMMAND...: starts a service, which is ended together with the job.
 start() {
     "$@" > "service.$((${#own[@]})).log" 2>&1 &
     own+=($!)
 }
 
-# until_there COMMAND...: waits until a command succeeds, 20 s at most.
+# until_there COMMAND...: repeats a command until it succeeds, for up to 20 s.
 until_there() {
     local attempt
     for ((attempt = 0; attempt < 200; attempt++)); do
@@ -22,5 +22,5 @@ until_there() {
     exit 1
 }
 
-# port: a port of this machine that nothing listens on.
+# port: prints a port of this machine at which no process listens.
 port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }

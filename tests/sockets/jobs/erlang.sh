@@ -1,4 +1,4 @@
-# Erlang: an echo service and its client in one virtual machine, in its three modes of sockets.
+# Erlang: an echo service and its client in one virtual machine, with each of Erlang's three socket modes.
 # shellcheck shell=bash
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh" "$1"

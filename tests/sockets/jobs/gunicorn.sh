@@ -1,4 +1,4 @@
-# gunicorn with workers that are forked, and with threads.
+# gunicorn with forked workers, and with threads.
 # shellcheck shell=bash
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh" "$1"

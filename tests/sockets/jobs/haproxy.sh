@@ -1,4 +1,4 @@
-# haproxy in front of two servers in Python: bodies of a megabyte, with connections kept.
+# haproxy in front of two servers in Python: bodies of a megabyte over persistent connections.
 # shellcheck shell=bash
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh" "$1"

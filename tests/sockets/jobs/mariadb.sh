@@ -1,11 +1,11 @@
-# MariaDB by a Unix socket and by TCP.
+# MariaDB over a Unix socket and over TCP.
 # shellcheck shell=bash
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh" "$1"
 listen=$(port)
 as=root
 mariadb-install-db --no-defaults --datadir="$PWD/data" --user="$as" --auth-root-authentication-method=normal > init.log 2>&1
-# Without io_uring, which InnoDB uses for its files: sockets of a program with an io_uring stay with the kernel.
+# Disable io_uring, which InnoDB uses for its files, because the sockets of a program that uses io_uring are left to the kernel.
 start mariadbd --no-defaults --innodb-use-native-aio=0 --datadir="$PWD/data" --user="$as" --socket="$PWD/sql.sock" --port="$listen" --bind-address=127.0.0.1 --pid-file="$PWD/pid"
 for by in "--socket=$PWD/sql.sock" "--protocol=tcp --host=127.0.0.1 --port=$listen"; do
     # shellcheck disable=SC2206  # options

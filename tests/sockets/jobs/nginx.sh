@@ -1,4 +1,4 @@
-# nginx hands requests to php-fpm by a Unix socket; answers of 2 MB, one after another and beside each other.
+# nginx passes requests to php-fpm over a Unix socket. Answers have 2 MB; requests run one after another and concurrently.
 # shellcheck shell=bash
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh" "$1"

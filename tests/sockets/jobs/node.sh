@@ -1,4 +1,4 @@
-# Node: HTTP with connections kept, and a stream of 10 MB each way, in one process.
+# Node: HTTP over persistent connections, and a stream of 10 MB in each direction, in one process.
 # shellcheck shell=bash
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh" "$1"

@@ -1,4 +1,4 @@
-# PostgreSQL by a Unix socket and by TCP: tables, a copy each way, and clients beside each other.
+# PostgreSQL over a Unix socket and over TCP: tables, a copy in each direction, and concurrent clients.
 # shellcheck shell=bash
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh" "$1"

@@ -1,4 +1,4 @@
-# sshd lets three logins in by key; one passes a megabyte each way.
+# sshd accepts three logins by key; one of them passes a megabyte in each direction.
 # shellcheck shell=bash
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh" "$1"

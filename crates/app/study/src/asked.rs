@@ -1,4 +1,4 @@
-//! Results that a study asks of a run in addition to its summary.
+//! Results that a study requests from a run in addition to its summary.
 
 use crate::error::StudyError;
 use serde::{Deserialize, Serialize};
@@ -9,19 +9,19 @@ use unrack_sim::summary::Stats;
 use unrack_sim::{Excluded, Finished, Progress, Run, Setup, SetupError, Work};
 use unrack_units::{Bytes, Time};
 
-/// Additional results; each is in the summary under its name.
+/// Additional results that a study requests. Each is added to the summary under its name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
-    /// Share of messages whose mean slowdown is asked for: those that finish first.
+    /// Requests the mean slowdown of this share of the messages: those that finish first.
     pub first_finished: Option<f64>,
-    /// Classes of messages by size, whose completion, slowdown and rate are asked for.
+    /// Requests completion, slowdown and rate for these classes of messages by size.
     pub by_size: BTreeMap<String, Sizes>,
-    /// Whether peaks are asked for: most bytes at each port, most packets that receivers held out of order, and most
-    /// messages open at once.
+    /// Whether peaks are requested: the maximum of bytes at each port, of packets that a receiver held out of order, and of
+    /// messages in flight.
     pub peaks: bool,
 }
 
-/// Sizes of a class, both bounds excluded.
+/// Range of message sizes of a class. Both bounds are exclusive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sizes {
@@ -37,12 +37,12 @@ impl Sizes {
 }
 
 impl Asked {
-    /// Returns a text that is part of the key under which a point is kept.
+    /// Returns a text that is part of the key under which the results of a point are stored.
     pub fn to_text(&self) -> String {
         serde_json::to_string(self).expect("plain numbers and texts")
     }
 
-    /// Runs a setup, and returns with it the additional results that need an observer.
+    /// Runs a setup. Returns the run, and the additional results that need an observer.
     ///
     /// # Errors
     /// [`SetupError`] as [`Setup::run`]: a parameter, the network or the work does not fit, or simulated time ends
@@ -70,7 +70,7 @@ impl Asked {
         Ok((done, BTreeMap::from([("peaks".into(), found)])))
     }
 
-    /// Returns the additional results about messages.
+    /// Returns the additional results that are computed from the messages of a finished run.
     pub fn of_messages(&self, run: &Run, excluded: Excluded) -> BTreeMap<String, Value> {
         let share = self.first_finished.map(|share| {
             let slowdown = first_finished(run, share);
@@ -83,10 +83,10 @@ impl Asked {
         share.into_iter().chain(sizes).collect()
     }
 
-    /// Verifies that every class has possible sizes.
+    /// Checks that the range of each class contains at least one size.
     ///
     /// # Errors
-    /// [`StudyError::File`] if a class has none.
+    /// [`StudyError::File`] if the range of a class is empty.
     pub fn check(&self, study: &str, grid: &str) -> Result<(), StudyError> {
         let none = |(name, sizes): (&String, &Sizes)| match (sizes.above, sizes.below) {
             (Some(above), Some(below)) if above.get().saturating_add(1) >= below.get() => Some(name.clone()),
@@ -102,17 +102,17 @@ impl Asked {
     }
 }
 
-/// Returns the most messages that were open at once, submitted and not complete.
+/// Returns the maximum number of messages that were open at the same time, that is, submitted but not complete.
 fn most_open(run: &Run) -> usize {
     let mut ends: Vec<Time> = run.outcomes.iter().filter_map(|outcome| outcome.completed()).collect();
     ends.sort_unstable();
-    // Messages are in the order of their submission.
+    // Messages are sorted by their submission.
     let open = |(n, submitted): (usize, Time)| n + 1 - ends.partition_point(|end| *end <= submitted);
     run.outcomes.iter().map(|outcome| outcome.submitted).enumerate().map(open).max().unwrap_or(0)
 }
 
-/// Returns the mean slowdown of the `share` of all messages that finished first: the average of a run that was stopped
-/// by then.
+/// Returns the mean slowdown of the `share` of all messages that finished first, which is the average of a run that is
+/// stopped when they have finished.
 fn first_finished(run: &Run, share: f64) -> Option<f64> {
     let ended = |row: &usize| run.outcomes[*row].completed().unwrap_or(Time::MAX);
     let mut rows: Vec<usize> = (0..run.outcomes.len()).collect();
@@ -122,7 +122,7 @@ fn first_finished(run: &Run, share: f64) -> Option<f64> {
     (!slowdowns.is_empty()).then(|| slowdowns.iter().sum::<f64>() / slowdowns.len() as f64)
 }
 
-/// Returns the results of a class: messages that count and finished.
+/// Returns the results of a class, over its messages that finished and do not belong to the warm-up or cool-down.
 fn by_size(run: &Run, excluded: Excluded, sizes: &Sizes) -> Value {
     let all = run.messages.len();
     let last = all.saturating_sub(excluded.cool_down as usize);

@@ -1,4 +1,4 @@
-//! Charts of a study: lines of fabrics over an axis of its grid, with the points that the paper published.
+//! Charts of a study: one line for each fabric over an axis of the grid, with the points that the paper published.
 
 use crate::file::{Chart, Figure, Published, Relation, Study};
 use crate::programs::pictures;
@@ -51,8 +51,8 @@ fn drawn(study: &Study, results: &StudyResults, chart: &Chart, id: String) -> Se
     }
 }
 
-/// Returns the published points of this fabric that a chart shows: names of `names` on its axis, and values. A limit, an
-/// order, a ratio or a value of several points is not a point.
+/// Returns the published points of a fabric for a chart, each with its name on the axis (one of `names`) and its value. A
+/// limit, an order, a ratio, or a value of several points is not a point.
 fn published<'a>(
     figure: &'a Figure,
     chart: &Chart,
@@ -65,7 +65,7 @@ fn published<'a>(
     if !is_same || !is_plain || figure.computed.is_some() {
         return Vec::new();
     }
-    // The chart is in the unit of the results.
+    // Convert published values to the unit of the results, which the chart uses.
     let scale = select.scale.unwrap_or(1.0);
     match &figure.published {
         Published::Rows(rows) if select.columns == chart.x && select.labels == chart.labels => {
@@ -87,7 +87,7 @@ fn labels(chart: &Chart, fabric: &str, at: &str) -> BTreeMap<String, String> {
     chart.labels.clone().into_iter().chain(point).collect()
 }
 
-/// Returns the leading number: `90%` is 90, `40Gbps` is 40; `hadoop` has none.
+/// Returns the number at the beginning of a text: 90 for `90%`, 40 for `40Gbps`, and `None` for `hadoop`.
 fn leading_number(text: &str) -> Option<f64> {
     text.trim_end_matches(|c: char| c.is_alphabetic() || c == '%').parse().ok()
 }

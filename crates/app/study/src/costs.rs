@@ -1,8 +1,8 @@
-//! Costs that were measured on a machine, and a study simulated with them.
+//! Costs that were measured on a machine, and simulations of a study with these costs.
 //!
-//! `bench/sockets.sh --costs FILE` measures them: messages between two processes, through the kernel's TCP and by reference
-//! (`unrack sockets`). A study names the settings that they replace ([`Study::costs`]); its points are then simulated a second
-//! time. Everything else of its scenario stays.
+//! `bench/sockets.sh --costs FILE` measures the costs of messages between two processes, through the kernel's TCP and by
+//! reference (`unrack sockets`). A study names the settings that the costs replace ([`Study::costs`]). Its points are then
+//! simulated a second time with the replaced settings; the rest of the scenario does not change.
 
 use crate::error::StudyError;
 use crate::figure::{Compared, number};
@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use unrack_units::{Rate, Time};
 
-/// Costs of messages on a machine, as a bench writes them.
+/// Measured costs of messages on a machine, in the format that the benchmark writes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasuredCosts {
     /// Processor and kernel of the machine.
     pub machine: String,
-    /// Times one way, in ns, of messages of 64 B and 1 KiB through the kernel's TCP.
+    /// One-way times in ns of messages of 64 B and 1 KiB through the kernel's TCP.
     pub by_value_ns: Messages,
-    /// The same by reference.
+    /// One-way times in ns of messages of 64 B and 1 KiB by reference.
     pub by_reference_ns: Messages,
-    /// Rate of a stream by reference, of which each side copies every byte once.
+    /// Rate of a stream by reference, in which each side copies every byte once.
     pub copy_bytes_per_s: f64,
 }
 
@@ -37,16 +37,16 @@ pub struct Messages {
 
 /// Most bytes of the file.
 const MOST_BYTES: u64 = 1 << 16;
-/// Longest time of a message that is believed: a second.
+/// Longest plausible time of a message: one second. A file with a longer time is rejected.
 const LONGEST_NS: f64 = 1e9;
-/// Fastest copy that is believed: a terabyte a second.
+/// Fastest plausible copy: one terabyte per second. A file with a higher rate is rejected.
 const FASTEST: f64 = 1e12;
 
 impl MeasuredCosts {
     /// Reads the file of a measurement.
     ///
     /// # Errors
-    /// [`StudyError::Costs`] if it is not what the bench writes.
+    /// [`StudyError::Costs`] if the file cannot be read, or does not have the format that the benchmark writes.
     pub fn load(path: &Path) -> Result<MeasuredCosts, StudyError> {
         let refuse = |why: String| StudyError::Costs { path: path.into(), why };
         let text = unrack_input::read_text(path, MOST_BYTES).map_err(|why| refuse(why.to_string()))?;
@@ -56,7 +56,7 @@ impl MeasuredCosts {
     /// Parses the text of a measurement.
     ///
     /// # Errors
-    /// The reason why it is none.
+    /// The reason why the text is not a valid measurement.
     pub fn parse(text: &str) -> Result<MeasuredCosts, String> {
         let costs: MeasuredCosts = serde_json::from_str(text).map_err(|why| why.to_string())?;
         let Messages { small, large } = costs.by_value_ns;
@@ -71,7 +71,7 @@ impl MeasuredCosts {
         Ok(costs)
     }
 
-    /// Returns a study whose points have these costs; none if the study takes none.
+    /// Returns a copy of the study whose points use these costs, or `None` if the study does not use measured costs.
     pub fn applied(&self, study: &Study) -> Option<Study> {
         let set: Vec<String> = study.costs.iter().map(|setting| self.filled(setting)).collect();
         let mut study = study.clone();
@@ -81,9 +81,9 @@ impl MeasuredCosts {
         (!set.is_empty()).then_some(study)
     }
 
-    /// Returns a setting with the costs in place of their names.
+    /// Returns a setting in which the names of costs are replaced by their values.
     fn filled(&self, setting: &str) -> String {
-        // One way is a side that sends and a side that receives.
+        // A one-way time contains the work of the sender and of the receiver, so each side takes half of it.
         let side = |ns: f64| Time::from_ps((ns * 500.0).round() as u64).to_string();
         let copies = Rate::from_bps((self.copy_bytes_per_s * 8.0).round() as u64).to_string();
         setting
@@ -98,7 +98,7 @@ impl MeasuredCosts {
         }
     }
 
-    /// Puts figures that were simulated with these costs, and those that the machine gives directly, beside a study's.
+    /// Adds to the figures of a study those that were simulated with these costs, and those that were measured directly.
     pub fn beside(&self, figures: &mut [Compared], asked: &[Figure], simulated: &[Compared]) {
         for ((figure, asked), simulated) in figures.iter_mut().zip(asked).zip(simulated) {
             figure.with_costs = Some(simulated.ours.clone()).filter(|ours| !ours.is_empty());
@@ -106,7 +106,7 @@ impl MeasuredCosts {
         }
     }
 
-    /// Returns the sentences that say what was measured, for the page.
+    /// Returns a description of the measured costs for the page of results.
     pub fn words(&self) -> String {
         let us = |ns: f64| number(ns / 1000.0);
         let (value, reference) = (self.by_value_ns, self.by_reference_ns);

@@ -9,10 +9,10 @@ pub enum StudyError {
     /// The file of a study is invalid.
     #[error("studies/{study}.toml: {why}")]
     File { study: String, why: String },
-    /// A point of a grid is a scenario that cannot be run.
+    /// The scenario of a point of a grid cannot be run.
     #[error("{point}: this scenario cannot be run\n\n{error}")]
     Scenario { point: String, error: ScenarioError },
-    /// The file of a measurement is invalid.
+    /// The file with measured costs is invalid.
     #[error("{}: these are no measured costs: {why}", path.display())]
     Costs { path: PathBuf, why: String },
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! Comparison of a published figure with ours, with a verdict and a sentence.
+//! Comparison of published figures with ours: a verdict, and a sentence that describes the difference.
 
 use crate::computed::Computed;
 use crate::file::{Figure, Kind, Published, Relation, Select, Study, StudyScale, Take};
@@ -8,7 +8,7 @@ use crate::run::{Measured, StudyResults};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A figure with its comparison.
+/// Comparison of one published figure with ours.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Compared {
     pub what: String,
@@ -17,20 +17,20 @@ pub struct Compared {
     pub unit: String,
     /// Published figure as shown in tables.
     pub published: String,
-    /// Our figure as shown in tables; empty if this run has not measured it.
+    /// Our figure as shown in tables; empty if this run did not measure it.
     pub ours: String,
-    /// Our figure with a machine's measured costs, if they were given and the study takes them.
+    /// Our figure, simulated with the measured costs of a machine. `None` unless the costs were given and the study uses them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub with_costs: Option<String>,
-    /// Figure that the machine gives directly.
+    /// The same quantity, measured directly on the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured: Option<String>,
     pub verdict: Verdict,
-    /// Whether it is known to be missed, for the reason in the sentence.
+    /// Whether the figure is known to be missed. The sentence has the reason.
     pub known: bool,
-    /// The difference, and its reason.
+    /// Description of the difference and of its reason.
     pub sentence: String,
-    /// Cells of a published table, beside ours.
+    /// Cells of a published table with our values.
     pub table: Option<PublishedTable>,
 }
 
@@ -39,19 +39,19 @@ pub struct Compared {
 pub enum Verdict {
     Met,
     Missed,
-    /// A difference in size, which the sentence states.
+    /// The values differ by the amount that the sentence states.
     Stated,
-    /// Ours, without a published one.
+    /// There is no published value; ours is shown alone.
     Alone,
-    /// Not measured, since a quick run has fewer points and messages.
+    /// Not measured, because a quick run has fewer points and messages.
     LeftOut,
-    /// Measured too unsurely, or with programs that this machine lacks: the sentence has the reason.
+    /// The measurement is too uncertain, or needs programs that this machine lacks. The sentence has the reason.
     Withheld,
-    /// Not measured, though its points were run: the study's file names something that does not exist.
+    /// Not measured although its points were run, because the study's file names a value that does not exist.
     NotMeasured,
 }
 
-/// A published table beside ours.
+/// A published table with our values.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PublishedTable {
     pub columns: Vec<String>,
@@ -65,7 +65,7 @@ pub struct Row {
     pub ours: Vec<Option<f64>>,
 }
 
-/// Compares all figures of a study.
+/// Compares all published figures of a study with ours.
 pub fn compare(
     study: &Study,
     results: &StudyResults,
@@ -97,7 +97,7 @@ pub fn compare(
     study.figures.iter().map(one).collect()
 }
 
-/// Returns whether a figure that must be met is missed, or any figure was not measured.
+/// Returns whether this figure makes the run fail: it was not measured, or it must be met and is missed.
 pub fn fails(figure: &Compared) -> bool {
     match figure.verdict {
         Verdict::NotMeasured => true,
@@ -106,8 +106,8 @@ pub fn fails(figure: &Compared) -> bool {
     }
 }
 
-/// Returns whether a quick run lacks parts of this figure: points of a full run, or a statistic of messages of which
-/// so short a run had none.
+/// Returns whether a quick run lacks parts of this figure: points that only a full run has, or a statistic over a kind of messages
+/// that do not occur in a run this short.
 fn is_left_out(figure: &Figure, planned: &[StudyPoint], results: &StudyResults) -> bool {
     let select = &figure.select;
     let is_asked = |grid: &str, labels: &BTreeMap<String, String>| {
@@ -120,7 +120,7 @@ fn is_left_out(figure: &Figure, planned: &[StudyPoint], results: &StudyResults) 
     let missing = planned.iter().any(|point| is_asked(&point.grid, &point.labels) && !was_run(point));
     let run: Vec<_> = results.points.iter().filter(|point| is_asked(&point.grid, &point.labels)).collect();
     let has_nothing = run.iter().any(|point| point.has_nothing_at(&select.value));
-    // A value that none of the points knows which were run does not exist.
+    // If no point that was run has this value, the value does not exist.
     let exists =
         has_nothing || run.is_empty() || run.iter().any(|point| point.value(&select.value).is_some());
     figure.computed.is_none() && exists && (missing || has_nothing)
@@ -196,7 +196,7 @@ fn compared(figure: &Figure, results: &StudyResults, computed: &Computed) -> Com
     }
 }
 
-/// Returns our values: one, or the least and the most.
+/// Returns our values: a single value, or the minimum and the maximum.
 fn ours(figure: &Figure, results: &StudyResults, computed: &Computed) -> Option<Vec<f64>> {
     if let Some(name) = &figure.computed {
         return computed.get(name.as_str()).map(|value| vec![*value]);
@@ -205,7 +205,7 @@ fn ours(figure: &Figure, results: &StudyResults, computed: &Computed) -> Option<
     taken(figure.select.take, &values?)
 }
 
-/// Returns the 95 % interval of a computed value, in brackets, if it has one: the values `NAME.low` and `NAME.high`.
+/// Returns the 95 % interval of a computed value in parentheses, if the values `NAME.low` and `NAME.high` exist.
 fn interval(figure: &Figure, computed: &Computed) -> String {
     let end = |end: &str| computed.get(&format!("{}.{end}", figure.computed.as_ref()?)).copied();
     match (end("low"), end("high")) {
@@ -214,7 +214,7 @@ fn interval(figure: &Figure, computed: &Computed) -> String {
     }
 }
 
-/// Returns the values of the points with these labels, in the order of the grid; `None` if one of them has none.
+/// Returns the values of the points with these labels, in the order of the grid; `None` if one of the points lacks the value.
 fn selected(select: &Select, labels: &BTreeMap<String, String>, results: &StudyResults) -> Option<Vec<f64>> {
     let found = results.points.iter().filter(|point| point.grid == select.grid && point.has(labels));
     let of = |point: &Measured| {
@@ -264,12 +264,12 @@ fn groups(order: &[String]) -> Vec<Vec<String>> {
     order.iter().map(group).collect()
 }
 
-/// Largest difference of values that a paper calls the same, as a share of the least. 10 % is about what a reader can
-/// tell apart in a plot, and reruns of one simulation by EDM's authors differ by up to 9 % (edm/fig8-artifact).
+/// Largest difference between values that a paper calls the same, as a share of the smallest. Readers of a plot can just
+/// distinguish about 10 %, and reruns of one simulation by EDM's authors differ by up to 9 % (edm/fig8-artifact).
 const SAME: f64 = 0.1;
 
-/// Judges an order. Ours is the same if no group is below one before it, and the values of each group are within the
-/// tolerance.
+/// Judges an order of fabrics. Our order is the same if no group is below an earlier one, and the values within each
+/// group differ by at most the tolerance.
 fn of_order(groups: &[Vec<String>], ours: &[(String, f64)], tolerance: Option<f64>) -> (Verdict, String) {
     let place = |name: &String| groups.iter().position(|group| group.contains(name));
     let swapped = |two: &&[(String, f64)]| place(&two[0].0) > place(&two[1].0);
@@ -316,7 +316,7 @@ fn table(select: &Select, rows: &BTreeMap<String, Vec<f64>>, results: &StudyResu
     PublishedTable { rows: rows.iter().map(row).collect(), columns }
 }
 
-/// Returns the ratios of each row; not measured unless each cell of each row was.
+/// Returns the verdict on a table, and the range of ratios of each row. The table counts as not measured if any cell was not.
 fn of_table(table: &PublishedTable, published: &BTreeMap<String, Vec<f64>>) -> (Verdict, String) {
     let difference = |row: &Row| {
         let ours: Vec<f64> = row.ours.iter().flatten().copied().collect();
@@ -378,7 +378,7 @@ fn of_number(figure: &Figure, published: f64, ours: &[f64]) -> (Verdict, String)
     }
 }
 
-/// Rounds to `digits` digits after the point; before it, if negative.
+/// Rounds to `digits` digits after the decimal point; negative numbers count digits before the point.
 fn rounded(value: f64, digits: i32) -> String {
     format!("{:.*}", digits.max(0) as usize, value / 10f64.powi((-digits).max(0)))
 }
@@ -431,7 +431,7 @@ impl Measured {
         self.summary.pointer(&format!("/{}", path.replace('.', "/")))?.as_f64()
     }
 
-    /// Returns whether the summary has null at this path or a prefix of it: there was nothing to count.
+    /// Returns whether the summary has null at this path or at a prefix of it, because the run had no messages to count there.
     fn has_nothing_at(&self, path: &str) -> bool {
         let parts: Vec<&str> = path.split('.').collect();
         let at = |n: usize| self.summary.pointer(&format!("/{}", parts[..n].join("/")));
@@ -498,7 +498,7 @@ mod tests {
         assert_eq!(verdict(unknown).0, Verdict::NotMeasured);
     }
 
-    /// A shape is the same too, if its published digits are given.
+    /// A shape can also have the verdict "the same", if the number of its published digits is given.
     #[test]
     fn a_shape_is_the_same_to_the_digits_published() {
         let of = |published: f64, digits: &str| {

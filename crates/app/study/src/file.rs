@@ -1,4 +1,4 @@
-//! Contents of a study's file.
+//! Parser of a study's file, and checks of the names in it.
 
 use crate::asked::Sizes;
 use crate::error::StudyError;
@@ -11,23 +11,23 @@ use unrack_units::nearest::hint;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Study {
-    /// Name as on the command line: `edm/fig8a`.
+    /// Name as on the command line, such as `edm/fig8a`.
     #[serde(skip)]
     pub name: String,
     pub title: String,
     /// Paper, section and figure.
     pub source: String,
-    /// Description of what is simulated, and of what the paper leaves open.
+    /// Description of the simulation, and of the details that the paper does not state.
     pub about: String,
-    /// Whether results depend on this machine: such a study is run by its name only, since they are not the same every
-    /// time.
+    /// Whether the results depend on this machine. Such a study runs only if the user names it, because its results differ
+    /// from run to run.
     #[serde(default)]
     pub measured: bool,
     /// The scenario that all points share.
     #[serde(default)]
     pub scenario: String,
-    /// Settings `KEY=VALUE` by which measured costs replace those of the scenario; their names stand in braces
-    /// ([`crate::costs`]).
+    /// Settings `KEY=VALUE` that replace costs of the scenario by measured ones. A value contains the name of a measured cost in
+    /// braces ([`crate::costs`]).
     #[serde(default)]
     pub costs: Vec<String>,
     /// Fabrics in the order of tables.
@@ -49,23 +49,23 @@ pub struct Study {
 #[serde(deny_unknown_fields)]
 pub struct Grid {
     pub name: String,
-    /// Settings `KEY=VALUE`, over the study's scenario.
+    /// Settings `KEY=VALUE` that override values of the study's scenario.
     #[serde(default)]
     pub set: Vec<String>,
     /// Fabrics of the grid; by default, those of the study.
     pub fabrics: Option<Vec<String>>,
     #[serde(default, rename = "axis")]
     pub axes: Vec<GridAxis>,
-    /// Settings `KEY=VALUE` for one fabric, by fabric: adaptations that its paper prescribes.
+    /// By fabric: settings `KEY=VALUE` for that fabric only, for adaptations that its paper prescribes.
     #[serde(default)]
     pub for_fabric: BTreeMap<String, Vec<String>>,
-    /// Share of messages that a published average covers, by fabric: those that finished first.
+    /// By fabric: the share of messages, those that finished first, that a published average covers.
     #[serde(default)]
     pub first_finished: BTreeMap<String, f64>,
-    /// Classes of messages by size, whose figures are `by_size.NAME`.
+    /// Classes of messages by size. Their figures have the path `by_size.NAME` in the summary.
     #[serde(default)]
     pub by_size: BTreeMap<String, Sizes>,
-    /// Whether queues and receivers are observed: `peaks`. A run then takes about twice as long.
+    /// Whether queues and receivers are observed, which adds `peaks` to the summary. A run then takes about twice as long.
     #[serde(default)]
     pub peaks: bool,
     #[serde(default)]
@@ -76,7 +76,7 @@ pub struct Grid {
 #[serde(deny_unknown_fields)]
 pub struct GridAxis {
     pub name: String,
-    /// Key that the values replace, if they are words.
+    /// Scenario key that gets the values of the axis, if the values are words.
     pub key: Option<String>,
     pub values: Vec<AxisValue>,
 }
@@ -85,14 +85,14 @@ pub struct GridAxis {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub enum AxisValue {
-    /// Value of the axis's key.
+    /// A value for the axis's key.
     Word(String),
-    /// Several settings under one name.
+    /// Several settings with a common name.
     Named { name: String, set: Vec<String> },
 }
 
 impl AxisValue {
-    /// Returns the name.
+    /// Returns the name of the value, which is also its label.
     pub fn name(&self) -> &str {
         match self {
             AxisValue::Word(name) | AxisValue::Named { name, .. } => name,
@@ -112,29 +112,29 @@ pub enum StudyScale {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quick {
-    /// Settings `KEY=VALUE`, over everything else.
+    /// Settings `KEY=VALUE` that override all other settings.
     #[serde(default)]
     pub set: Vec<String>,
-    /// Values that are run, by axis; by default, all.
+    /// By axis: the values that a quick run has; by default, all.
     #[serde(default)]
     pub keep: BTreeMap<String, Vec<String>>,
 }
 
-/// Way in which a published figure is compared with ours.
+/// Way to compare a published figure with ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// A figure that must be met to the digits given.
+    /// A figure that must be met to the published digits.
     Exact,
-    /// A limit that the mechanism must keep.
+    /// A limit that the mechanism must not exceed.
     Bound,
-    /// A ratio or order that simulation should reproduce.
+    /// A ratio or an order that the simulation should reproduce.
     Shape,
-    /// A figure of other conditions, or one that the paper does not state: it is shown, and cannot be missed.
+    /// A figure from other conditions, or one that the paper does not state. It is shown for information, and cannot be missed.
     Context,
 }
 
-/// One published figure, and the selection of ours to compare it with.
+/// One published figure, and the selection of our values to compare it with.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
@@ -147,21 +147,22 @@ pub struct Figure {
     pub published: Published,
     #[serde(default)]
     pub relation: Relation,
-    /// Published digits after the point, or -1 for tens: ours is the same if it rounds to the same value. Default 0; a
-    /// shape has no default, since it is not known how the published value was rounded.
+    /// Published digits after the decimal point, or -1 for tens. Our value counts as the same if it rounds to the same number.
+    /// The default is 0. A shape has no default, because it is not known how its published value was rounded.
     pub digits: Option<i32>,
-    /// Largest difference of fabrics published as the same, as a share of the least; for an order. Default 0.1.
+    /// For an order: the largest difference between fabrics that are published as the same, as a share of the smallest. Default
+    /// 0.1.
     pub tolerance: Option<f64>,
-    /// Name of a value of [`crate::computed`], instead of points.
+    /// Name of a value of [`crate::computed`], which is compared instead of points of a grid.
     pub computed: Option<String>,
     #[serde(default)]
     pub select: Select,
-    /// Figure of a machine's measured costs that is shown beside it.
+    /// Figure of a machine's measured costs that is shown next to this one.
     pub measured: Option<Direct>,
-    /// Whether it is known to be missed, for the reason in the note: such a figure does not fail the run.
+    /// Whether the figure is known to be missed, for the reason in the note. Such a figure does not make the run fail.
     #[serde(default)]
     pub known: bool,
-    /// Reason why ours differs.
+    /// Reason why our figure differs.
     #[serde(default)]
     pub note: String,
 }
@@ -170,20 +171,20 @@ pub struct Figure {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum Published {
-    /// None: ours is stated alone. For [`Kind::Context`].
+    /// No published value, so our value is shown alone. For [`Kind::Context`].
     #[default]
     #[serde(skip)]
     Nothing,
     Number(f64),
-    /// Least and most.
+    /// Minimum and maximum.
     Range([f64; 2]),
-    /// Fabrics from the lowest to the highest, `a = b` where they are the same within [`Figure::tolerance`].
+    /// Fabrics in ascending order of their values; `a = b` if two are the same within [`Figure::tolerance`].
     Order(Vec<String>),
     /// Numbers by fabric, one for each value of the axis `select.columns`.
     Rows(BTreeMap<String, Vec<f64>>),
 }
 
-/// Relation that ours must have to a published number.
+/// Relation that our value must have to a published number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Relation {
@@ -193,37 +194,37 @@ pub enum Relation {
     AtLeast,
 }
 
-/// Selection of points, one of their values, and what is made of them.
+/// Selection of points of a grid, of one value of each, and of the way to combine these values.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Select {
     pub grid: String,
-    /// Axes (or `fabric`) and their values.
+    /// Labels that the points must have: axes (or `fabric`) with their values.
     #[serde(rename = "where")]
     pub labels: BTreeMap<String, String>,
-    /// Path in the summary, such as `by_kind.read.slowdown.mean`.
+    /// Path of the value in the summary, such as `by_kind.read.slowdown.mean`.
     pub value: String,
     pub take: Take,
-    /// Labels of other points: each value is divided by that of the point with these labels instead.
+    /// If not empty, each value is divided by the value of the point that has these labels in place of its own.
     pub over: BTreeMap<String, String>,
-    /// Axis of the columns; for [`Published::Rows`].
+    /// For [`Published::Rows`]: the axis of the columns.
     pub columns: String,
-    /// Whether to sort each row, as the published one is; for [`Published::Rows`].
+    /// For [`Published::Rows`]: whether to sort each of our rows, because the published rows are sorted.
     pub sorted: bool,
-    /// Factor for each value, to convert it to another unit.
+    /// Factor that converts each value to another unit.
     pub scale: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Take {
-    /// The only value.
+    /// The value of the only selected point. If several points are selected, the figure counts as not measured.
     #[default]
     Only,
     Max,
     Min,
     Mean,
-    /// The least and the most.
+    /// The minimum and the maximum.
     Range,
 }
 
@@ -243,7 +244,7 @@ pub struct Chart {
     pub grid: String,
     #[serde(default, rename = "where")]
     pub labels: BTreeMap<String, String>,
-    /// Axis of the chart's x.
+    /// Axis of the grid that is the chart's x axis.
     pub x: String,
     pub x_label: String,
     pub value: String,
@@ -256,7 +257,7 @@ impl Study {
     /// Parses the file of the study `name`.
     ///
     /// # Errors
-    /// [`StudyError::File`] if it is invalid, or names something that does not exist.
+    /// [`StudyError::File`] if the file is invalid, or refers to a grid, an axis or a value that does not exist.
     pub fn parse(name: &str, text: &str) -> Result<Study, StudyError> {
         let refuse = |why: String| StudyError::File { study: name.into(), why };
         let study: Study = toml::from_str(text).map_err(|why| refuse(why.to_string()))?;
@@ -275,7 +276,7 @@ impl Study {
         grid.fabrics.as_ref().unwrap_or(&self.fabrics)
     }
 
-    /// Verifies that all names in figures and charts exist.
+    /// Checks that all grids, axes and values to which figures and charts refer exist.
     fn check(&self) -> Result<(), Wrong> {
         for grid in &self.grids {
             self.check_grid(grid)?;
@@ -308,7 +309,7 @@ impl Study {
         Ok(())
     }
 
-    /// Verifies the fabrics and axes that a grid names.
+    /// Checks that the fabrics and axes to which a grid refers exist.
     fn check_grid(&self, grid: &Grid) -> Result<(), Wrong> {
         let fabrics = grid.for_fabric.keys().chain(grid.first_finished.keys());
         for fabric in fabrics {
@@ -341,7 +342,7 @@ impl Study {
     }
 }
 
-/// Axis that every grid has.
+/// Name of the axis that every grid has.
 const FABRIC: &str = "fabric";
 
 fn axis_of<'a>(what: &str, grid: &'a Grid, axis: &str) -> Result<&'a GridAxis, Wrong> {
@@ -352,9 +353,9 @@ fn axis_of<'a>(what: &str, grid: &'a Grid, axis: &str) -> Result<&'a GridAxis, W
     })
 }
 
-/// A word of a study's file that names nothing.
+/// Error: a name in a study's file refers to a grid, an axis or a value that does not exist.
 struct Wrong {
-    /// Figure, chart or grid in which it is.
+    /// Figure, chart or grid that contains the name.
     what: String,
     word: String,
     why: String,
@@ -365,8 +366,8 @@ impl Wrong {
         Wrong { what: what.into(), word: word.into(), why }
     }
 
-    /// Returns the message with the line of the word: its first occurrence after the name of its figure, chart or
-    /// grid.
+    /// Returns the error message with a line number: the line where the word first occurs after the name of its figure,
+    /// chart or grid.
     fn shown(&self, text: &str) -> String {
         let begins = |line: &&(usize, &str)| line.1.contains(&format!("\"{}\"", self.what));
         let lines: Vec<(usize, &str)> = text.lines().enumerate().collect();

@@ -1,5 +1,5 @@
-//! Flows on a torus under R2C2's rates, as fluids: without packets and queues, and with instant knowledge at every
-//! node.
+//! Fluid model of flows on a torus under R2C2's rates: there are no packets and queues, and every node knows of each change
+//! at once.
 
 use crate::random::Random;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use unrack_units::{Rate, Time};
 
 /// Rate of each link (R2C2 §5.2).
 pub const LINK: Rate = Rate::from_gbps(10);
-/// Parameters of §5.2.
+/// Parameters of R2C2 §5.2: headroom, and shape and mean of the flow sizes.
 const HEADROOM: f64 = 0.05;
 const SHAPE: f64 = 1.05;
 const MEAN_BYTES: f64 = 100e3;
@@ -27,17 +27,17 @@ pub struct FluidFlow {
     pub start: Time,
 }
 
-/// Returns a torus of these sides, as in §5.2.
+/// Returns a torus of these sides, as in R2C2 §5.2.
 pub fn torus(sides: &[u32]) -> Arc<Graph> {
     Arc::new(Graph::cube(Sides::new(sides).expect("sides"), true).expect("a torus"))
 }
 
-/// Returns the links without flows, less the headroom.
+/// Returns the rates of links without flows, reduced by the headroom.
 pub fn links(graph: &Graph) -> Rates {
     Rates::new((0..graph.links()).map(|_| LINK), HEADROOM)
 }
 
-/// Draws flows as §5.2: between random nodes, of Pareto-distributed sizes, with Poisson arrivals.
+/// Draws flows as in R2C2 §5.2: between random nodes, with Pareto-distributed sizes and Poisson arrivals.
 pub fn drawn(nodes: u32, count: usize, gap: Time, random: &mut Random) -> Vec<FluidFlow> {
     let mut start = Time::ZERO;
     let smallest = MEAN_BYTES * (SHAPE - 1.0) / SHAPE;
@@ -45,7 +45,7 @@ pub fn drawn(nodes: u32, count: usize, gap: Time, random: &mut Random) -> Vec<Fl
         start += Time::from_ps((-random.share().ln() * gap.as_ps() as f64) as u64);
         let src = random.below(nodes);
         let dst = (src + 1 + random.below(nodes - 1)) % nodes;
-        // The cast limits larger sizes to the largest.
+        // The cast saturates at the largest size.
         let bytes = (smallest * random.share().powf(-1.0 / SHAPE)) as u32;
         FluidFlow { src, dst, bytes, start }
     };
@@ -55,26 +55,27 @@ pub fn drawn(nodes: u32, count: usize, gap: Time, random: &mut Random) -> Vec<Fl
 /// Outcome of a flow.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Went {
-    /// Mean rate: the flow's bytes over its duration.
+    /// Mean rate: the flow's bytes divided by its duration.
     pub mean_kbps: f64,
-    /// Mean of the rates that it was assigned; `None` if it ended before it was assigned one.
+    /// Mean of the rates that the flow was assigned; `None` if it ended before it was assigned a rate.
     pub assigned_kbps: Option<f64>,
 }
 
-/// A flow under way.
+/// A flow that has started and not ended.
 struct Active {
     row: usize,
     told: Broadcast,
-    /// Rest of the flow, in kb/s × ps.
+    /// Remaining data of the flow, in kb/s × ps.
     left: u128,
     kbps: u32,
-    /// Time at which it was first assigned a rate, and the rest at that time.
+    /// Time at which the flow was first assigned a rate, and its remaining data at that time.
     assigned: Option<(Time, u128)>,
 }
 
-/// Runs flows to their ends. Each begins at the rate that it would get alone, up to the rate of a link, as packets do.
-/// `settle` settles the rates of the view: once an interval, or whenever a flow begins or ends if the interval is
-/// zero.
+/// Runs flows until all have ended, and returns the outcome of each.
+///
+/// A flow begins at the rate that it would get alone, up to the rate of a link, as in the packet simulation. `settle`
+/// recomputes the rates of the view: once per interval, or at each start and end of a flow if the interval is zero.
 pub fn run(
     graph: &Arc<Graph>,
     flows: &[FluidFlow],
@@ -123,7 +124,7 @@ pub fn run(
     went
 }
 
-/// Returns bytes in kb/s × ps: a bit is 10^9 of these.
+/// Converts bytes to kb/s × ps; a bit is 10^9 of these units.
 fn in_kbps(bytes: u32) -> u128 {
     u128::from(bytes) * 8_000_000_000
 }
@@ -181,7 +182,7 @@ mod tests {
 
     #[test]
     fn ideal_rates_follow_every_change() {
-        // Both share 9.5 Gb/s: the first has half of it from the start of the second to its end.
+        // The flows share 9.5 Gb/s. The first has half of it from the start to the end of the second.
         let went = went(&[(1, 9_500_000, Time::ZERO), (1, 2_375_000, Time::from_us(1_000))], Time::ZERO);
         assert!((went[0].mean_kbps - 9.5e6 * 8.0 / 10.0).abs() < 9.5, "{went:?}");
         assert!((went[1].mean_kbps - 4.75e6).abs() < 9.5, "{went:?}");
@@ -191,8 +192,7 @@ mod tests {
     #[test]
     fn flows_begin_at_what_they_would_get_alone_up_to_a_link() {
         let interval = Time::from_us(500);
-        // Both begin just after a tick: old enough at the second tick after it, they keep the rate at which they
-        // began.
+        // Both flows begin just after a tick. They count from the second tick after it, and keep their first rate until then.
         let start = Time::from_us(1);
         let went = went(&[(1, 1_186_312, start), (2, 1_186_313 + 1_187_500, start)], interval);
         assert!((went[0].mean_kbps - 9.5e6).abs() < 10.0 && went[0].assigned_kbps.is_none(), "{went:?}");

@@ -1,4 +1,4 @@
-//! Points of a study's grids, as scenarios.
+//! Conversion of the points of a study's grids to scenarios.
 
 use crate::asked::Asked;
 use crate::error::StudyError;
@@ -13,9 +13,9 @@ use unrack_units::Time;
 #[derive(Debug, Clone, PartialEq)]
 pub struct StudyPoint {
     pub grid: String,
-    /// Fabric, and a value for each axis.
+    /// The fabric (under `fabric`), and the value of each axis.
     pub labels: BTreeMap<String, String>,
-    /// Settings `KEY=VALUE`, over the study's scenario.
+    /// Settings `KEY=VALUE` that override values of the study's scenario.
     pub set: Vec<String>,
     pub asked: Asked,
 }
@@ -24,7 +24,7 @@ pub struct StudyPoint {
 pub struct ReadyPoint {
     pub point: StudyPoint,
     pub scenario: ValidScenario,
-    /// Hash of the scenario and of the files that it names.
+    /// Hash of the scenario and of the files to which it refers.
     pub scenario_hash: String,
     pub setup: Setup,
     pub work: Work,
@@ -58,7 +58,7 @@ fn points_of(study: &Study, grid: &Grid, scale: StudyScale) -> Vec<StudyPoint> {
     points
 }
 
-/// Returns the values of an axis that are run.
+/// Returns the values of an axis that a run of this scale has.
 pub fn values<'a>(
     grid: &'a Grid,
     axis: &'a GridAxis,
@@ -81,16 +81,16 @@ impl StudyPoint {
         point
     }
 
-    /// Describes the point, as in `loads: fabric edm, load 90%`.
+    /// Returns a description of the point, such as `loads: fabric edm, load 90%`.
     pub fn describe(&self) -> String {
         let labels: Vec<_> = self.labels.iter().map(|(axis, value)| format!("{axis} {value}")).collect();
         format!("{}: {}", self.grid, labels.join(", "))
     }
 
-    /// Makes a scenario of the point, and verifies that it can be run.
+    /// Creates the scenario of the point, and checks that it can be run.
     ///
     /// # Errors
-    /// [`StudyError`] with everything found that would keep it from running.
+    /// [`StudyError`] with all errors found that would prevent a run.
     pub fn ready(self, study: &Study) -> Result<ReadyPoint, StudyError> {
         let refuse =
             |error| StudyError::Scenario { point: format!("{} {}", study.name, self.describe()), error };
@@ -112,5 +112,5 @@ impl StudyPoint {
     }
 }
 
-/// Longest simulated time. No point should need as much; one that does is reported as cut off.
+/// Limit of the simulated time of a point. No point should need as much; one that reaches the limit is reported as cut off.
 pub const LONGEST: Time = Time::from_us(20_000_000);

@@ -1,24 +1,24 @@
-//! Studies: published results of papers, compared with ours.
+//! Studies: published results of papers, compared with the results of Unrack ("ours").
 //!
-//! A study is one file in `studies/`: scenarios as a grid, the published figures with their source, and a remark on
-//! each difference. Only figures that are computed instead of simulated need code.
+//! A study is one file in `studies/`. It has scenarios as a grid, the published figures with their sources, and a remark
+//! on each difference. Only figures that are computed instead of simulated need code.
 //!
 //! | module | does |
 //! |---|---|
-//! | [`mod@file`] | contents of a study's file |
-//! | [`costs`] | costs that were measured on a machine, in place of a study's |
-//! | [`grid`] | every point of its grids, as a scenario |
-//! | [`asked`] | results that a study asks of a run in addition to its summary |
-//! | [`run`] | runs the points on all cores, and keeps finished ones |
-//! | [`computed`] | figures that are computed |
-//! | [`fluid`], [`random`] | for computed figures: flows without packets, random numbers |
-//! | [`programs`] | real programs, predicted and measured |
-//! | [`figure`] | published figures beside ours, and in words |
-//! | [`page`] | the page of results |
-//! | [`charts`] | its charts, with published points |
+//! | [`mod@file`] | parses the file of a study |
+//! | [`costs`] | replaces costs of a study by costs that were measured on a machine |
+//! | [`grid`] | converts every point of a study's grids to a scenario |
+//! | [`asked`] | computes results that a study requests in addition to the summary of a run |
+//! | [`run`] | runs the points on all cores, and stores the results of finished ones |
+//! | [`computed`] | computes the figures that need no simulation |
+//! | [`fluid`], [`random`] | flows without packets and random numbers, for computed figures |
+//! | [`programs`] | predicts and measures real programs |
+//! | [`figure`] | compares published figures with ours, and describes the differences |
+//! | [`page`] | writes the page of results |
+//! | [`charts`] | draws the charts of that page, with published points |
 //!
-//! A study gives the same results on the same version, however many cores run it. The exceptions are studies that
-//! measure the machine; they run only when named.
+//! The same version gives the same results of a study on any number of cores. The exceptions are studies that measure
+//! the machine; therefore they run only if the user names them.
 #![forbid(unsafe_code)]
 
 pub mod asked;
@@ -40,7 +40,7 @@ pub use figure::{Compared, Verdict};
 pub use file::{Study, StudyScale};
 pub use run::{Measured, StudyResults};
 
-/// Studies that come with the program: name and file.
+/// Studies that are built into the program: name and contents of the file.
 const FILES: [(&str, &str); 32] = [
     ("edm/scheduler", include_str!("../../../../studies/edm/scheduler.toml")),
     ("edm/table1", include_str!("../../../../studies/edm/table1.toml")),
@@ -76,13 +76,13 @@ const FILES: [(&str, &str); 32] = [
     ("trust/kernel-swap", include_str!("../../../../studies/trust/kernel-swap.toml")),
 ];
 
-/// Lists of all figures and tables of a paper, each with the study that has it, by the part of a study's name before `/`.
+/// For each paper, the list of its figures and tables with the study of each. The key is the part of a study's name before `/`.
 const LISTS: [(&str, &str); 1] = [("ddc", include_str!("../../../../studies/ddc/figures.md"))];
 
-/// Returns all studies, in the order of the page.
+/// Returns all studies, in the order of the page of results.
 ///
 /// # Errors
-/// [`StudyError::File`] if one is invalid.
+/// [`StudyError::File`] if the file of a study is invalid.
 pub fn all() -> Result<Vec<Study>, StudyError> {
     FILES.iter().map(|(name, text)| Study::parse(name, text)).collect()
 }
@@ -91,7 +91,7 @@ pub fn all() -> Result<Vec<Study>, StudyError> {
 mod tests {
     use super::*;
 
-    /// DDC has figures 1 to 9 and tables 1 to 5.
+    /// The DDC paper has figures 1 to 9 and tables 1 to 5.
     #[test]
     fn a_list_has_all_figures_and_all_studies_of_its_paper() {
         let rows = LISTS[0].1;

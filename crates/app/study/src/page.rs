@@ -1,4 +1,4 @@
-//! The page of results, as Markdown.
+//! Writes the page of results as Markdown.
 
 use crate::LISTS;
 use crate::charts::charts;
@@ -14,15 +14,15 @@ pub struct Done<'a> {
     pub study: &'a Study,
     pub results: &'a StudyResults,
     pub figures: &'a [Compared],
-    /// Measured costs, if they were given and the study takes them.
+    /// Measured costs, if they were given and the study uses them.
     pub costs: Option<&'a MeasuredCosts>,
 }
 
-/// Folder of charts beside the page.
+/// Folder of the charts, relative to the folder of the page.
 pub const PICTURES: &str = "pictures/studies";
 
-/// Returns the page. It does not mention the day, so that the same results give the same page; `machine` is mentioned if all studies
-/// measure it.
+/// Returns the page of results. The page has no date, so that the same results give the same page. It names `machine` only if all
+/// studies measure the machine.
 pub fn markdown(done: &[Done], machine: &str) -> String {
     let mut text = if done.iter().all(|done| done.study.measured) { measured(machine) } else { simulated() };
     let mut paper = "";
@@ -38,7 +38,7 @@ pub fn markdown(done: &[Done], machine: &str) -> String {
     text
 }
 
-/// Returns the beginning of a page whose results any machine gives.
+/// Returns the beginning of a page of simulated results, which are the same on any machine.
 fn simulated() -> String {
     format!(
         "# Studies\n\n\
@@ -56,7 +56,7 @@ fn simulated() -> String {
     )
 }
 
-/// Returns the beginning of a page of measurements.
+/// Returns the beginning of a page of results that were measured on one machine.
 fn measured(machine: &str) -> String {
     format!(
         "# Measured studies\n\n\
@@ -144,7 +144,7 @@ fn cells(text: &mut String, table: &PublishedTable, study: &Study) {
     for row in rows {
         let _ = write!(text, "| {} |", row.fabric);
         for column in 0..table.columns.len() {
-            // A quick run has fewer columns, so their places do not identify them.
+            // A quick run has fewer columns than the published table, so the index of a column does not identify it.
             let published = (row.published.len() == table.columns.len()).then(|| row.published[column]);
             let cell = |value: Option<f64>| value.map_or("–".into(), number);
             let _ = write!(text, " {}, {} |", cell(published), cell(row.ours[column]));
@@ -153,7 +153,7 @@ fn cells(text: &mut String, table: &PublishedTable, study: &Study) {
     }
 }
 
-/// Adds the points whose figures are not of all messages.
+/// Adds a remark for each point whose figures do not cover all messages.
 fn unfinished(text: &mut String, results: &StudyResults) {
     for point in &results.points {
         let count = |key| point.summary.pointer(key).and_then(serde_json::Value::as_u64);

@@ -1,4 +1,4 @@
-//! Random numbers for computed figures: the same for the same seed, on every machine.
+//! Random numbers for computed figures. The same seed gives the same numbers on every machine.
 
 use unrack_basis::SplitMix64;
 

@@ -1,5 +1,5 @@
-//! Results of studies' points. They run on all cores; a finished one is kept, and not run again by the same build
-//! ([`unrack_grid`]).
+//! Runs the points of studies on all cores. The results of a finished point are stored, so that the same build does not
+//! run the point again ([`unrack_grid`]).
 
 use crate::error::StudyError;
 use crate::file::{Study, StudyScale};
@@ -19,8 +19,8 @@ pub struct Measured {
     pub grid: String,
     pub labels: BTreeMap<String, String>,
     pub scenario_hash: String,
-    /// Summary of the run; other results that [`Asked`](crate::asked::Asked) asks for; and `cut_off`, the time at
-    /// which the run was cut off, if it had not ended by then.
+    /// Summary of the run, and the additional results that [`Asked`](crate::asked::Asked) requests. If the run reached the
+    /// limit of simulated time, `cut_off` has that time.
     pub summary: serde_json::Value,
 }
 
@@ -33,7 +33,7 @@ pub struct StudyResults {
     pub programs: Vec<ProgramFound>,
 }
 
-/// Runs all points of `studies` except those in `kept`. All points are checked before the first one runs.
+/// Runs all points of `studies` except those whose results are in `kept`. All points are checked before the first one runs.
 ///
 /// # Errors
 /// [`StudyError`] if a point cannot be run, or `kept` cannot be written.
@@ -47,7 +47,7 @@ pub fn run(
     let of_study = |study: &Study| points(study, scale).into_iter().map(|point| point.ready(study)).collect();
     let ready: Vec<Vec<ReadyPoint>> = studies.iter().map(of_study).collect::<Result<_, StudyError>>()?;
     let counts: Vec<usize> = ready.iter().map(Vec::len).collect();
-    // Points of all studies together, so that no core is idle at the end of each.
+    // Run the points of all studies together, so that no core is idle at the end of each study.
     let ready: Vec<ReadyPoint> = ready.into_iter().flatten().collect();
     let summaries = unrack_grid::run(&ready, kept, threads, watch)?;
     let mut measured = ready.into_iter().zip(summaries).map(|(ready, summary)| Measured {

@@ -4,7 +4,7 @@ use crate::computed::Computed;
 use unrack_units::{Rate, Time};
 
 const PAGE_BYTES: u64 = unrack_basis::PAGE as u64;
-/// Time of one traversal of each component (DDC §3.3, table 4).
+/// Times of one traversal of each component (DDC §3.3, table 4).
 const OS: Time = Time::from_ns(950);
 const COPY: Time = Time::from_ns(1_000);
 const COPY_NIC_INTEGRATED: Time = Time::from_ns(500);
@@ -32,8 +32,8 @@ pub(super) fn values() -> Computed {
     values.into_iter().map(|(name, time)| (name.to_string(), time.as_ns_f64() / 1e3)).collect()
 }
 
-/// Returns the network's part of a round trip: switches crossed, links between racks, four links in racks, and one
-/// transmission of the page.
+/// Returns the network's part of a round trip: the given numbers of switch traversals and of links between racks, four links
+/// within racks, and one transmission of the page.
 fn network(switches: u64, between_racks: u64, rate: Rate) -> Time {
     let page = rate.transmit_bits(u128::from(PAGE_BYTES) * 8);
     SWITCH * switches + BETWEEN_RACKS * between_racks + IN_RACK * 4 + page

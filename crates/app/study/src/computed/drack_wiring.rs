@@ -1,4 +1,4 @@
-//! DRack §4.1 and appendix A.1: the wiring, as the networks that simulations run on have it.
+//! DRack §4.1 and appendix A.1: properties of the wiring in the networks that the simulations use.
 
 use crate::computed::Computed;
 use std::collections::BTreeSet;
@@ -7,10 +7,10 @@ use unrack_sim::network::Pace;
 use unrack_sim::topology::{Link, Topology};
 use unrack_units::{Rate, Time};
 
-/// Networks of the paper's examples, and its prototype: racks, and hosts per rack.
+/// Networks of the paper's examples, then its prototype: number of racks, and hosts per rack.
 const NETWORKS: [(u32, u32); 5] = [(4, 8), (16, 8), (10, 20), (8, 20), (4, 2)];
 
-/// Returns counts of the wiring.
+/// Returns the counts of the wiring that the study compares with the paper.
 pub(super) fn values() -> Computed {
     let networks = NETWORKS.map(|(racks, hosts)| Network::new(racks, hosts));
     let misplaced: usize = networks.iter().map(Network::misplaced).sum();
@@ -29,7 +29,7 @@ pub(super) fn values() -> Computed {
     ])
 }
 
-/// A network: its sizes, and the aggregation switch of each NIC.
+/// A network: its number of racks and hosts, and the aggregation switch of each NIC.
 struct Network {
     racks: u32,
     hosts: u32,
@@ -68,7 +68,7 @@ impl Network {
         if counts.len() == 1 { counts.first().map_or(f64::NAN, |count| *count as f64) } else { f64::NAN }
     }
 
-    /// Returns the number of different sets of switches that racks reach if no two share a switch, else 1.
+    /// Returns the number of different sets of switches that racks reach. If two of these sets share a switch, returns 1.
     fn pods(&self) -> usize {
         let sets: BTreeSet<BTreeSet<u32>> = (0..self.racks).map(|rack| self.reached(rack)).collect();
         let all: usize = sets.iter().map(BTreeSet::len).sum();
@@ -76,8 +76,8 @@ impl Network {
         if all == union.len() { sets.len() } else { 1 }
     }
 
-    /// Returns the capacity, in NICs, between two racks over the switches that they share: the least of all pairs that
-    /// share any.
+    /// Returns the minimum capacity between two racks over the switches that both reach, in NICs. Pairs that share no
+    /// switch do not count.
     fn least_uplinks(&self) -> usize {
         let at = |rack, switch: u32| self.nics(rack).iter().filter(|nic| **nic == switch).count();
         let uplinks = |a, b| (0..self.racks).map(|switch| at(a, switch).min(at(b, switch))).sum::<usize>();

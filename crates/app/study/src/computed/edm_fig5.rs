@@ -1,4 +1,4 @@
-//! EDM figure 5: cycles between the points at which blocks can be observed.
+//! EDM figure 5: cycles between the points of the path at which blocks can be observed.
 
 use super::edm_table1::{MEMORY, between, through_the_switch};
 use crate::computed::Computed;
@@ -10,7 +10,7 @@ use unrack_phy::stack::Request;
 use unrack_protocol::edm::{Demand, GrantPolicy as Order, Scheduler, SchedulerConfig, scheduler, steps};
 use unrack_units::Time;
 
-/// Returns cycles, and the blocks of a buffer.
+/// Returns the cycles of each step, and the number of blocks in a buffer.
 pub(super) fn values() -> Computed {
     let read = Request::Read { dst: MEMORY, address: 64, bytes: 64 };
     let write = Request::Write { dst: MEMORY, address: 64, data: vec![0; 64] };
@@ -32,7 +32,8 @@ pub(super) fn values() -> Computed {
     values
 }
 
-/// Returns the cycles from the one in which a demand is at the head of its list to the one in which its grant is made.
+/// Returns the number of cycles from the cycle in which a demand is at the head of its list to the cycle in which the scheduler
+/// creates its grant.
 fn iteration() -> f64 {
     let mut scheduler = Scheduler::new(SchedulerConfig {
         ports: 2,
@@ -50,7 +51,7 @@ fn iteration() -> f64 {
     (grants[0].at.as_ps() / steps::PCS_CYCLE.as_ps()) as f64
 }
 
-/// Returns the most blocks of a 9 KB frame that wait while memory has a block in every cycle.
+/// Returns the maximum number of blocks of a 9 KB frame that wait while the memory traffic has a block in every cycle.
 fn buffered() -> usize {
     let (mut framer, mut columns, mut encoder) = (Framer::default(), Vec::new(), Encoder::default());
     framer.frame(&[0; 9_014], &mut columns);
@@ -69,7 +70,7 @@ fn buffered() -> usize {
             }
             mux.buffered()
         };
-        // The frame is on the line when the messages begin.
+        // The messages begin when the frame is already on the line.
         (0..500).map(|now| cycle(now > 10)).max().unwrap_or(0)
     };
     most(MuxPolicy::Fair).max(most(MuxPolicy::Strict))

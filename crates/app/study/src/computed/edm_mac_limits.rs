@@ -10,10 +10,10 @@ const RATE: Rate = Rate::from_gbps(100);
 const REQUEST: usize = 8;
 /// Number of frames over which gaps are averaged.
 const FRAMES: usize = 1_000;
-/// Characters of a frame's columns that are not its bytes: start, preamble and delimiter, and the end.
+/// Characters in a frame's columns that are not bytes of the frame: start, preamble, delimiter, and end.
 const AROUND: usize = 8;
 
-/// Returns shares and nanoseconds.
+/// Returns the shares of bandwidth that are wasted, and the waiting times in nanoseconds.
 pub(super) fn values() -> Computed {
     let frame = frame_bytes(REQUEST);
     let gap = gap_bytes(REQUEST);
@@ -27,17 +27,17 @@ pub(super) fn values() -> Computed {
     values.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
 }
 
-/// Returns the bytes of the frame that carries `contents` bytes.
+/// Returns the length in bytes of the frame that carries `contents` bytes.
 fn frame_bytes(contents: usize) -> f64 {
     let mut columns = Vec::new();
     Framer::default().frame(&vec![0; contents], &mut columns);
     let idle = |column: &Column| (0..8).filter(|lane| column.is_control(*lane)).count();
-    // The start is a control character, as are all from the end on.
+    // The start is a control character, and so are all characters from the end of the frame on.
     let controls: usize = columns.iter().map(idle).sum();
     (8 * columns.len() - controls - (AROUND - 1)) as f64
 }
 
-/// Returns the characters between two such frames, with the terminating one, on average.
+/// Returns the mean number of characters between two frames that carry `contents` bytes, including the terminating one.
 fn gap_bytes(contents: usize) -> f64 {
     let (mut framer, mut columns) = (Framer::default(), Vec::new());
     (0..FRAMES).for_each(|_| framer.frame(&vec![0; contents], &mut columns));

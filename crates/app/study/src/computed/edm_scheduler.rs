@@ -8,18 +8,18 @@ use unrack_units::{Rate, Time};
 
 const PORTS: u32 = 512;
 const RATE: Rate = Rate::from_gbps(100);
-/// Messages that wait for each destination while matchings are counted: enough that ports are never idle.
+/// Messages that wait for each destination while matchings are counted; enough that no port is ever idle.
 const WAITING: u32 = 24;
 const MATCHINGS: u32 = 20;
 
-/// Returns times, sizes and shares.
+/// Returns times, sizes and shares of the scheduler, by name.
 pub(super) fn values() -> Computed {
     let config = EdmConfig::default();
     let matching_ns = matching_ns(&config);
     let line_rate_bytes = matching_ns * RATE.as_bps() as f64 / 8e9;
     let bursts = (line_rate_bytes / BURST_BYTES as f64).ceil();
     let control = CONTROL_BITS as f64 / (BURST_BYTES * 8) as f64;
-    // §3.1.2: each port's queue holds X notifications of every other port.
+    // §3.1.2: the queue of each port holds up to X notifications from every other port.
     let notifications = f64::from(config.max_active) * f64::from(PORTS) * f64::from(PORTS);
     let values = [
         ("matching_ns", matching_ns),
@@ -33,23 +33,23 @@ pub(super) fn values() -> Computed {
     values.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
 }
 
-/// Returns the time of a matching by §3.1.3: 3 log2(N) / R.
+/// Returns the time of a matching by the formula of §3.1.3: 3 log2(N) / R.
 fn matching_ns(config: &EdmConfig) -> f64 {
     ITERATION_CYCLES as f64 * f64::from(PORTS).log2() / config.scheduler_ghz
 }
 
-/// Returns the mean time in which the scheduler of simulations forms a maximal matching, while messages between random
-/// ports wait.
+/// Returns the mean time in which the scheduler that simulations use forms a maximal matching of messages between random
+/// ports.
 fn measured_matching_ns(config: &EdmConfig) -> f64 {
     let iterations: u32 = (0..MATCHINGS).map(|seed| iterations(config, u64::from(seed))).sum();
     f64::from(iterations) / f64::from(MATCHINGS) * config.iteration().as_ns_f64()
 }
 
-/// Returns the number of iterations that match pairs until the matching is maximal.
+/// Returns the number of iterations until the matching is maximal, not counting those that match no pair.
 fn iterations(config: &EdmConfig, seed: u64) -> u32 {
     let mut scheduler = Scheduler::new(SchedulerConfig {
         ports: PORTS,
-        // Chunks so long that no port is free again before the matching is maximal.
+        // Chunks are so long that no port becomes free again before the matching is maximal.
         chunk: u32::from(u16::MAX),
         policy: GrantPolicy::Fcfs,
         iteration: config.iteration(),

@@ -1,4 +1,4 @@
-//! EDM table 1 and figure 5: the latency of a 64 B read and write through one switch, on four stacks.
+//! EDM table 1 and figure 5: the latency of a 64 B read and of a 64 B write through one switch, with four network stacks.
 
 use crate::computed::Computed;
 use unrack_phy::edm::{MuxPolicy, layout};
@@ -7,7 +7,7 @@ use unrack_phy::stack::{HostConfig, Request, SwitchConfig, Testbed};
 use unrack_protocol::edm::{GrantPolicy as Order, steps};
 use unrack_units::Time;
 
-/// Times of one traversal, from table 1.
+/// Times of one traversal of each component, from table 1.
 const TCP_IP: Time = Time::from_ps(666_200);
 pub(super) const ROCE: Time = Time::from_ps(230_200);
 const MAC: Time = Time::from_ps(7_680);
@@ -18,16 +18,16 @@ const PROPAGATION: Time = Time::from_ns(10);
 /// The two nodes of figure 4.
 pub(super) const COMPUTE: u16 = 0;
 pub(super) const MEMORY: u16 = 1;
-/// Cycles after which every request has long ended.
+/// Number of cycles to run, after which every request has completed.
 const CYCLES: u64 = 100;
 
-/// Returns nanoseconds and cycles.
+/// Returns the latencies in nanoseconds, and the cycles of each step.
 pub(super) fn values() -> Computed {
     let ns = |time: Time| time.as_ns_f64();
     let stacks = [("tcp_ip", TCP_IP), ("rocev2", ROCE), ("raw_ethernet", Time::ZERO)];
     let mut values: Computed = stacks
         .into_iter()
-        // A read goes there and back, a write only there.
+        // A read crosses the network in both directions, a write only in one.
         .flat_map(|(name, stack)| [(format!("{name}_read"), stack, 2), (format!("{name}_write"), stack, 1)])
         .flat_map(|(name, stack, ways)| {
             let in_stacks = over_the_mac(stack) * ways;
@@ -51,8 +51,8 @@ pub(super) fn values() -> Computed {
     values
 }
 
-/// Returns the time of one direction over a switch that forwards frames: two stacks, and two links with a MAC and a
-/// PCS at both ends.
+/// Returns the time of one direction through a switch that forwards frames: two stacks, and two links with a MAC and a PCS
+/// at each end.
 pub(super) fn over_the_mac(stack: Time) -> Time {
     stack * 2 + (MAC + PCS) * 4 + FORWARDING
 }
@@ -62,8 +62,8 @@ pub(super) fn wire(links: u64) -> Time {
     (steps::PMA * 2 + PROPAGATION) * links
 }
 
-/// Runs a request. Returns the cycles until the first block of its data arrives, and the blocks that left
-/// multiplexers.
+/// Runs a request. Returns the number of cycles until the first block of its data arrives, and a record of the blocks that
+/// left multiplexers.
 pub(super) fn through_the_switch(request: Request) -> (u64, Vec<Crossing>) {
     let (cycle, counts_control) = (steps::PCS_CYCLE, true);
     let switch = SwitchConfig { ports: 2, chunk: 256, policy: Order::Srpt, cycle, counts_control };
@@ -80,7 +80,7 @@ pub(super) fn through_the_switch(request: Request) -> (u64, Vec<Crossing>) {
     (first.expect("it is over"), bed.crossings.take().unwrap_or_default())
 }
 
-/// Returns the cycles of each part of figure 5, from the cycles in which blocks left multiplexers.
+/// Returns the cycles of each part of figure 5, computed from the cycles in which blocks left multiplexers.
 pub(super) fn between(name: &str, crossings: &[Crossing]) -> [(&'static str, u64); 4] {
     let pcs = 2 * steps::PCS_CYCLES;
     let at = |kind, up| {

@@ -1,4 +1,4 @@
-//! Figures that are computed from the parameters and cores that simulations use too.
+//! Figures that need no simulation: they are computed from the parameters and protocol cores that simulations also use.
 
 mod ddc_table4;
 mod drack_wiring;
@@ -14,7 +14,7 @@ pub use values::Computed;
 
 use crate::file::StudyScale;
 
-/// Returns the computed values of a study; none for most.
+/// Returns the computed values of a study. Most studies have none.
 pub fn figures(study: &str, scale: StudyScale) -> Computed {
     match study {
         "edm/scheduler" => edm_scheduler::values(),

@@ -6,19 +6,19 @@ use super::program::{Measurement, ProgramFound, StudyProgram, other};
 use crate::computed::Computed;
 use unrack_report::{ChartSeries, Picture, SeriesAxis, SeriesChart};
 
-/// Rate of the networks between which the crossover is looked for, in bits per second.
+/// Rate in bits per second of the networks among which the crossover is searched.
 const RATE: u64 = 40_000_000_000;
 
-/// Program of one thread, beside its rivals.
+/// A single-threaded program with remote memory, and the times of its alternatives.
 pub struct SingleThread<'a> {
     mapped: &'a MappedProgram<'a>,
-    /// Seconds of the parallel program, natively.
+    /// Native run time of the parallel program, in seconds.
     parallel_s: f64,
-    /// Seconds of the same program when it swaps to a local disk.
+    /// Run time of the single-threaded program when it swaps to a local disk, in seconds.
     disk_s: Option<f64>,
 }
 
-/// Returns the programs that have a parallel rival, as far as both were measured.
+/// Returns the single-threaded programs that have a parallel alternative, if both were measured.
 pub fn costs<'a>(
     mapped: &'a [MappedProgram<'a>],
     programs: &[StudyProgram],
@@ -36,12 +36,12 @@ pub fn costs<'a>(
 }
 
 impl SingleThread<'_> {
-    /// Returns the seconds with remote memory that a loss makes.
+    /// Returns the run time in seconds that follows from a loss.
     fn seconds(&self, loss_percent: f64) -> Option<f64> {
         Some(self.mapped.map.native_s? * (1.0 + loss_percent / 100.0))
     }
 
-    /// Returns the seconds over latencies, in microseconds, at [`RATE`].
+    /// Returns the pairs of latency in microseconds and run time in seconds at [`RATE`].
     fn over_latency(&self) -> Vec<(f64, f64)> {
         let map = &self.mapped.map;
         let column = map.bandwidths_bps.iter().position(|bps| *bps == RATE);
@@ -54,8 +54,8 @@ impl SingleThread<'_> {
         map.latencies_ns.iter().zip(rows).filter_map(point).collect()
     }
 
-    /// Returns the latency, in microseconds, up to which the one thread is faster; `None` if it is so at all that were measured, or at
-    /// none.
+    /// Returns the latency in microseconds up to which the single-threaded program is faster than the parallel one. Returns `None` if
+    /// it is faster at all measured latencies, or at none.
     fn crossover_us(&self) -> Option<f64> {
         let points = self.over_latency();
         let crosses = |pair: &&[(f64, f64)]| pair[0].1 <= self.parallel_s && pair[1].1 > self.parallel_s;
@@ -64,7 +64,7 @@ impl SingleThread<'_> {
     }
 }
 
-/// Returns the speedups over rivals and the crossovers, by name.
+/// Returns the speedups over the alternatives, and the crossovers, by name.
 pub fn values(costs: &[SingleThread]) -> Computed {
     let mut values = Computed::new();
     for cost in costs {
@@ -85,7 +85,7 @@ pub fn values(costs: &[SingleThread]) -> Computed {
     values
 }
 
-/// Returns a picture for each program: its time over latency, and those of its rivals.
+/// Returns a picture for each program: its run time over latency, and the run times of its alternatives.
 pub fn pictures(name: &str, costs: &[SingleThread]) -> Vec<Picture> {
     let one = |cost: &SingleThread| {
         let points = cost.over_latency();

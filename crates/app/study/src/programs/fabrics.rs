@@ -1,5 +1,7 @@
-//! Programs whose losses come from simulated transports (`unrack compare`): DDC, section 4.3, figure 8. The pages of each compute blade
-//! go over the simulated network, closed-loop; their completion times are those by which the program is slowed down.
+//! Programs whose losses come from simulated transports (`unrack compare`): DDC, section 4.3, figure 8.
+//!
+//! The pages of each compute blade cross the simulated network in a closed loop. Their completion times are the delays by which the
+//! program is slowed down.
 
 use super::program::{Measurement, ProgramFound, StudyProgram};
 use crate::computed::Computed;
@@ -8,18 +10,18 @@ use std::fmt::Write;
 use unrack_record::Comparison;
 use unrack_record::trace::{Kind, Row};
 
-/// Program with its comparison in one setting.
+/// A program with its comparison of fabrics in one setting.
 pub struct Compared<'a> {
     program: &'a StudyProgram,
     comparison: Comparison,
-    /// Burstiness of its captured fetches.
+    /// Burstiness of the program's captured fetches.
     burstiness: Option<f64>,
 }
 
-/// Field of an answer with the burstiness of what was captured.
+/// Field of an answer that has the burstiness of the captured fetches.
 pub const BURSTINESS: &str = "burstiness";
 
-/// Returns the comparisons of the programs that have one.
+/// Returns the programs that have a comparison, with their comparisons.
 pub fn compared<'a>(programs: &'a [StudyProgram], found: &[ProgramFound]) -> Vec<Compared<'a>> {
     let one = |program: &'a StudyProgram| {
         let found = found.iter().find(|found| found.program == program.name)?;
@@ -30,8 +32,8 @@ pub fn compared<'a>(programs: &'a [StudyProgram], found: &[ProgramFound]) -> Vec
     programs.iter().filter_map(one).collect()
 }
 
-/// Returns the burstiness of captured fetches: the standard deviation of the logarithms of a thread's compute times between them. Times
-/// below a nanosecond count as one; `None` for fewer than two gaps.
+/// Returns the burstiness of captured fetches: the standard deviation of the logarithms of the compute times between two fetches of a
+/// thread. A compute time below a nanosecond counts as one nanosecond. Returns `None` if there are fewer than two compute times.
 pub fn burstiness(rows: &[Row]) -> Option<f64> {
     let mut previous: BTreeMap<u32, &Row> = BTreeMap::new();
     let mut gaps = Vec::new();
@@ -47,9 +49,9 @@ pub fn burstiness(rows: &[Row]) -> Option<f64> {
     (gaps.len() > 1).then(|| (squares / (count - 1.0)).sqrt())
 }
 
-/// Returns the mean, the least and the greatest loss in percent by fabric and setting, the means of the completion of pages over an
-/// ideal network's and of fetches in microseconds, and the share of replays that lie in the interval
-/// of the loss that is computed from their completion times.
+/// Returns values by fabric and setting, over all programs: the mean, minimum and maximum loss in percent, the mean completion time of
+/// pages relative to an ideal network, and the mean time of a fetch in microseconds. Also returns the share of replays whose loss lies in
+/// the interval of the loss that is computed from their completion times.
 pub fn values(compared: &[Compared]) -> Computed {
     let mut losses: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     let mut means: BTreeMap<String, Vec<f64>> = BTreeMap::new();
@@ -96,7 +98,7 @@ pub fn values(compared: &[Compared]) -> Computed {
     values
 }
 
-/// Returns the table of all programs and settings, as Markdown; empty without any.
+/// Returns the table of all programs and settings as Markdown, or an empty text if there are none.
 pub fn table(compared: &[Compared]) -> String {
     let Some(first) = compared.first() else { return String::new() };
     let names = || first.comparison.fabrics.iter().map(|fabric| fabric.fabric.as_str());
@@ -136,7 +138,7 @@ mod tests {
             wait_ns,
             overhead_ns,
         };
-        // Two threads that compute for 100 ns between fetches, whatever they wait, and a write-back between.
+        // Two threads compute for 100 ns between fetches, regardless of their waits. There is one write-back, which does not count.
         let even = [
             row(0, 0, Kind::Fetch, 50, 0),
             row(10, 1, Kind::Fetch, 500, 0),
@@ -146,7 +148,7 @@ mod tests {
             row(610, 1, Kind::Fetch, 0, 0),
         ];
         assert!(burstiness(&even).unwrap() < 1e-9);
-        // Gaps of 1 and of e^2, nearly: logarithms 0 and 2 have a deviation of the root of two.
+        // Gaps of 1 ns and 7 ns (about e^2): the logarithms 0 and 2 have a standard deviation of the square root of two.
         let uneven = [0, 1, 8].map(|t_ns| row(t_ns, 0, Kind::Fetch, 0, 0));
         assert!((burstiness(&uneven).unwrap() - (7f64.ln() / 2f64.sqrt())).abs() < 1e-9);
         assert_eq!(burstiness(&even[..2]), None, "no thread has fetched twice");

@@ -1,7 +1,8 @@
 //! Programs whose slowdown is measured over networks and local shares (`unrack map`): DDC, OSDI 2016, section 3.2.
 //!
-//! A *loss* is the part of the native run time by which a run is longer: a slowdown of 1.05 is a loss of 5 %. The loss of a class is
-//! the mean over its programs, as in the paper; its interval is that mean's, by the intervals of the programs, which are independent.
+//! A *loss* is the increase of the run time, as a share of the native run time: a slowdown of 1.05 is a loss of 5 %. The loss of a
+//! class is the mean over its programs, as in the paper. The interval of that mean is computed from the intervals of the programs,
+//! which are independent.
 
 use super::program::{Measurement, ProgramClass, ProgramFound, StudyProgram};
 use crate::computed::Computed;
@@ -9,9 +10,9 @@ use std::fmt::Write;
 use unrack_record::{MapLocal, SlowdownMap};
 use unrack_report::{ChartSeries, Picture, SeriesAxis, SeriesChart, heat_of_programs};
 
-/// Loss that the paper allows, in percent.
+/// Maximum loss that the paper accepts, in percent.
 pub(super) const ALLOWED: f64 = 5.0;
-/// Local share of the paper's comparisons.
+/// Local share in the paper's comparisons.
 pub(super) const SHARE: &str = "25%";
 
 /// Latency and rate of a network.
@@ -22,7 +23,7 @@ pub(super) struct Network {
     pub(super) rate_bps: u64,
 }
 
-/// Networks that figures ask for: those of figures 2 to 5 and table 3.
+/// Networks of the paper's figures 2 to 5 and table 3.
 pub(super) const NETWORKS: [Network; 5] = [
     Network { name: "5us-40g", latency_ns: 5e3, rate_bps: 40_000_000_000 },
     Network { name: "3us-40g", latency_ns: 3e3, rate_bps: 40_000_000_000 },
@@ -31,7 +32,7 @@ pub(super) const NETWORKS: [Network; 5] = [
     Network { name: "10us-40g", latency_ns: 1e4, rate_bps: 40_000_000_000 },
 ];
 
-/// A number in percent, with its 95 % interval.
+/// A loss or a difference of losses in percent, with its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Loss {
     pub(super) value: f64,
@@ -40,7 +41,7 @@ pub(super) struct Loss {
 }
 
 impl Loss {
-    /// Returns by how much an independent loss is less.
+    /// Returns this loss minus another, independent one.
     fn less(self, other: Loss) -> Loss {
         let value = self.value - other.value;
         Loss {
@@ -51,13 +52,13 @@ impl Loss {
     }
 }
 
-/// A program with its map.
+/// A program with its measured map of slowdowns.
 pub struct MappedProgram<'a> {
     pub(super) program: &'a StudyProgram,
     pub(super) map: SlowdownMap,
 }
 
-/// Returns the maps of the programs that have one.
+/// Returns the programs that have a map, with their maps.
 pub fn mapped<'a>(programs: &'a [StudyProgram], found: &[ProgramFound]) -> Vec<MappedProgram<'a>> {
     let one = |program: &'a StudyProgram| {
         let found = found.iter().find(|found| found.program == program.name)?;
@@ -72,7 +73,7 @@ impl MappedProgram<'_> {
         self.map.locals.iter().find(|local| local.local == share)
     }
 
-    /// Returns the loss with this local share on a network; `None` if it was not asked for, or is withheld.
+    /// Returns the loss with this local share on a network; `None` if it was not measured or is withheld.
     pub(super) fn loss(&self, share: &str, network: Network) -> Option<Loss> {
         let local = self.local(share)?;
         let row = self.map.latencies_ns.iter().position(|ns| *ns == network.latency_ns)?;
@@ -83,7 +84,7 @@ impl MappedProgram<'_> {
         Some(Loss { value, low, high })
     }
 
-    /// Returns the rate of pages from remote memory with the paper's local share, in bytes per second of native time.
+    /// Returns the bytes of pages that are fetched from remote memory per second of native time, with the paper's local share.
     pub(super) fn swap_bytes_per_s(&self) -> Option<f64> {
         Some(self.local(SHARE)?.fetches as f64 * 4096.0 / self.map.native_s?)
     }
@@ -134,7 +135,8 @@ pub fn values(mapped: &[MappedProgram]) -> Computed {
     values
 }
 
-/// Returns the programs of a class: all, which count at the paper's local share, and those that were mapped at several.
+/// Returns two lists of the programs of a class: all of them, which count at the paper's local share, and those that were
+/// measured at several local shares.
 fn of_class<'a>(
     mapped: &'a [MappedProgram<'a>],
     class: ProgramClass,
@@ -145,7 +147,7 @@ fn of_class<'a>(
     (all, several)
 }
 
-/// Returns the part of the losses at 5 us and 40 Gb/s that 100 Gb/s spare, in percent: the mean over the programs.
+/// Returns the part of the loss at 5 us and 40 Gb/s that a link of 100 Gb/s avoids, in percent, as the mean over the programs.
 fn faster_link(mapped: &[MappedProgram]) -> Option<f64> {
     let part = |mapped: &MappedProgram| {
         let (at_40, at_100) =
@@ -156,14 +158,14 @@ fn faster_link(mapped: &[MappedProgram]) -> Option<f64> {
     (!parts.is_empty()).then(|| parts.iter().sum::<f64>() / parts.len() as f64)
 }
 
-/// Returns the local shares that all programs have, least first.
+/// Returns the local shares at which all programs were measured, in ascending order.
 fn shares(of: &[&MappedProgram]) -> Vec<String> {
     let Some(first) = of.first() else { return Vec::new() };
     let of_all = |share: &&String| of.iter().all(|mapped| mapped.local(share).is_some());
     first.map.locals.iter().map(|local| &local.local).filter(of_all).cloned().collect()
 }
 
-/// Returns the mean loss of programs; `None` if one of them has none.
+/// Returns the mean loss of programs; `None` if the loss of one of them is missing.
 fn mean(of: &[&MappedProgram], share: &str, network: Network) -> Option<Loss> {
     let losses: Vec<Loss> = of.iter().map(|mapped| mapped.loss(share, network)).collect::<Option<_>>()?;
     let count = losses.len() as f64;
@@ -179,8 +181,8 @@ fn mean(of: &[&MappedProgram], share: &str, network: Network) -> Option<Loss> {
     })
 }
 
-/// Returns the least measured local share, in percent, with which the mean loss is allowed, and with all greater ones: 100 % if the
-/// greatest does not suffice.
+/// Returns the smallest measured local share, in percent, for which the mean loss is acceptable at this share and at all larger
+/// ones. Returns 100 % if even the largest share is not enough.
 fn need(of: &[&MappedProgram], network: Network) -> Option<f64> {
     let mut least = None;
     for share in shares(of).iter().rev() {
@@ -192,7 +194,8 @@ fn need(of: &[&MappedProgram], network: Network) -> Option<f64> {
     least
 }
 
-/// Returns the share of pairs, of a dolphin and a shark by the paper, in which the dolphin loses less at 5 us and 40 Gb/s.
+/// Returns the share of all pairs of a dolphin and a shark (as the paper classifies them) in which the dolphin has the smaller loss
+/// at 5 us and 40 Gb/s.
 fn order(mapped: &[MappedProgram]) -> Option<f64> {
     let of = |class| {
         let is = move |mapped: &&MappedProgram| mapped.program.class == Some(class);
@@ -205,7 +208,7 @@ fn order(mapped: &[MappedProgram]) -> Option<f64> {
     (!pairs.is_empty()).then(|| right as f64 / pairs.len() as f64)
 }
 
-/// Returns the pictures: all programs' losses over networks, and both classes over local shares.
+/// Returns the pictures: the losses of all programs over networks, and the mean losses of both classes over local shares.
 pub fn pictures(name: &str, mapped: &[MappedProgram]) -> Vec<Picture> {
     if mapped.is_empty() {
         return Vec::new();
@@ -243,7 +246,7 @@ pub fn pictures(name: &str, mapped: &[MappedProgram]) -> Vec<Picture> {
     [heat].into_iter().chain(Some(classes).filter(is_drawn).map(|chart| chart.figure())).collect()
 }
 
-/// Returns the table of all programs, as Markdown; empty without programs.
+/// Returns the table of all programs as Markdown, or an empty text if there are no programs.
 pub fn table(programs: &[StudyProgram], found: &[ProgramFound]) -> String {
     let mapped = mapped(programs, found);
     if mapped.is_empty() {
@@ -277,7 +280,7 @@ pub fn table(programs: &[StudyProgram], found: &[ProgramFound]) -> String {
     text
 }
 
-/// Returns the shares whose losses are withheld, and the first one's reason; empty if none is.
+/// Returns a sentence with the local shares whose losses are withheld, and the reason of the first; empty if there are none.
 fn reason(map: &SlowdownMap) -> String {
     let withheld: Vec<&MapLocal> = map.locals.iter().filter(|local| local.withheld.is_some()).collect();
     let shares: Vec<String> = withheld.iter().map(|local| local.local.replace('%', " %")).collect();
@@ -291,7 +294,7 @@ pub(crate) mod tests {
     use super::*;
     use unrack_record::{Disturbance, OtherWork};
 
-    /// Map with losses in percent, by local share, that are proportional to the latency.
+    /// Returns a map whose losses are proportional to the latency. `losses` has the loss in percent at 5 us, by local share.
     pub(in super::super) fn map(losses: &[(&str, f64)], fetches: u64) -> SlowdownMap {
         let local = |(share, at_5us): &(&str, f64)| {
             let of = |factor: f64| {
@@ -359,7 +362,7 @@ pub(crate) mod tests {
         let of = |name: &str| (values[name] * 1e6).round() / 1e6;
         assert_eq!((of("dolphins-5us-40g-25-loss"), of("p0-5us-40g-loss")), (3.0, 4.0));
         assert_eq!(of("sharks-3us-100g-25-loss"), 12.0);
-        // Ends are 10 % below and 20 % above, of both: 0.4 and 0.2 below, 0.8 and 0.4 above.
+        // The intervals of both programs reach from 10 % below to 20 % above the value: 0.4 and 0.2 below, 0.8 and 0.4 above.
         assert_eq!(of("dolphins-5us-40g-25-loss.low"), ((3.0 - 0.2f64.sqrt() / 2.0) * 1e6).round() / 1e6);
         assert_eq!(of("dolphins-5us-40g-25-loss.high"), ((3.0 + 0.8f64.sqrt() / 2.0) * 1e6).round() / 1e6);
         assert_eq!(of("dolphins-5us-40g-local"), 25.0);

@@ -1,15 +1,15 @@
-//! Real programs: measured here, each by one of Unrack's own commands.
+//! Real programs, which are measured on this machine, each with a command of Unrack.
 //!
-//! | module | its command, and what a study takes of it |
+//! | module | command, and the results that a study uses |
 //! |---|---|
-//! | [`swap`] | `unrack swap`: errors of run times that were predicted for the kernel's swap |
+//! | [`swap`] | `unrack swap`: errors of predicted run times under the kernel's swap |
 //! | [`map`] | `unrack map`: losses over networks and local shares, by class of program |
-//! | [`need`] | the same maps: the least local memory that each program needs on a network |
+//! | [`need`] | `unrack map`: the least local memory that each program needs on a network |
 //! | [`predict`] | `unrack map` and `unrack compare --access lines`: losses predicted from rates of pages and lines |
 //! | [`cost`] | `unrack map` and `unrack swap`: one thread with remote memory against a parallel program |
 //! | [`fabrics`] | `unrack compare`: losses with simulated transports |
-//! | [`transfers`] | `unrack memory bench` and `unrack swap`: a memory node beside the kernel's swap |
-//! | [`packing`] | native runs and `unrack map`: servers that hold the programs, and pools |
+//! | [`transfers`] | `unrack memory bench` and `unrack swap`: a memory node compared with the kernel's swap |
+//! | [`packing`] | native runs and `unrack map`: memory utilisation of servers and of pools that hold the programs |
 
 pub mod cost;
 pub mod fabrics;
@@ -60,7 +60,7 @@ pub fn tables(programs: &[StudyProgram], found: &[ProgramFound]) -> String {
     text
 }
 
-/// Returns the pictures of a study's programs; `name` begins their names.
+/// Returns the pictures of a study's programs. Their names begin with `name`.
 pub fn pictures(name: &str, programs: &[StudyProgram], found: &[ProgramFound]) -> Vec<Picture> {
     let mapped = map::mapped(programs, found);
     let mut pictures = map::pictures(name, &mapped);

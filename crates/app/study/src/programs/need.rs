@@ -1,9 +1,9 @@
-//! Least local memory that each program needs on a network: what a rack would have to leave at its servers.
+//! Least local memory that each program needs on a network, which is the memory that a rack must leave at its servers.
 
 use super::map::{ALLOWED, MappedProgram, Network};
 use std::fmt::Write;
 
-/// Networks of the table: DDC's two targets, and two that are faster than the paper asks for.
+/// Networks of the table: DDC's two targets, and two networks that are faster than the paper requires.
 const NETWORKS: [Network; 4] = [
     Network { name: "5 us, 40 Gb/s", latency_ns: 5e3, rate_bps: 40_000_000_000 },
     Network { name: "3 us, 100 Gb/s", latency_ns: 3e3, rate_bps: 100_000_000_000 },
@@ -14,7 +14,7 @@ const NETWORKS: [Network; 4] = [
 /// Bits of a page.
 const PAGE_BITS: f64 = 4096.0 * 8.0;
 
-/// Local memory that suffices for a loss of 5 %, in percent of the footprint.
+/// Local memory that is enough to keep the loss within 5 %, in percent of the footprint.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Needed {
     Share(f64),
@@ -22,7 +22,7 @@ enum Needed {
     MoreThan(f64),
 }
 
-/// Returns the table, and the same in words; empty without a program that was measured at several shares.
+/// Returns the table of needed local memory and a description of it, or an empty text if no program was measured at several shares.
 pub fn text(mapped: &[MappedProgram]) -> String {
     let several: Vec<&MappedProgram> = mapped.iter().filter(|mapped| mapped.map.locals.len() > 1).collect();
     if several.is_empty() {
@@ -48,14 +48,15 @@ pub fn text(mapped: &[MappedProgram]) -> String {
     text
 }
 
-/// Says how many pages a program may fetch in a second: the loss is that number times the time of a page.
+/// Returns a description of the number of pages that a program may fetch per second, which is the acceptable loss divided by the
+/// time of a page.
 fn allowance(network: Network) -> String {
     let page_ns = network.latency_ns + PAGE_BITS * 1e9 / network.rate_bps as f64;
     let pages = ALLOWED / 100.0 * 1e9 / page_ns;
     format!("{:.1} us for a page: 5 % are {:.0},000 pages in a second", page_ns / 1e3, pages / 1e3)
 }
 
-/// Says who needs how much on a network.
+/// Returns a sentence with the local memory that each program needs on a network.
 fn sentence(several: &[&MappedProgram], network: Network) -> String {
     let (mut enough, mut more) = (Vec::new(), Vec::new());
     for mapped in several {
@@ -77,8 +78,8 @@ fn sentence(several: &[&MappedProgram], network: Network) -> String {
     words + "."
 }
 
-/// Returns the least measured local share with which a program's loss is allowed, and with all greater ones. Shares below one whose
-/// answer is withheld do not count; `None` if that is the greatest.
+/// Returns the smallest measured local share for which a program's loss is acceptable at this share and at all larger ones. Shares
+/// below a share whose answer is withheld do not count. Returns `None` if the answer of the largest share is withheld.
 fn needed(mapped: &MappedProgram, network: Network) -> Option<Needed> {
     let mut needed = None;
     for local in mapped.map.locals.iter().rev() {
@@ -118,7 +119,7 @@ mod tests {
             [Needed::Share(40.0), Needed::Share(60.0), Needed::MoreThan(60.0), Needed::Share(60.0)];
         assert_eq!([of(0), of(1), of(2), of(3)], expected.map(Some));
         let text = text(&mapped);
-        // 8 % at 5 us are 4.8 % at 3 us; these maps have no links of 200 Gb/s.
+        // A loss of 8 % at 5 us is 4.8 % at 3 us. These maps have no links of 200 Gb/s.
         assert!(text.contains("| p0 | 40 % | 25 % | – | – |\n| p1 | 60 % | 25 % |"), "{text}");
         assert!(
             text.contains(

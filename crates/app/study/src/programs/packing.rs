@@ -1,32 +1,32 @@
-//! Servers that hold programs, and pools that do: utilisation by bin packing (DDC, section 2 and section 5.2).
+//! Memory utilisation of servers and of pools that hold programs, computed by bin packing (DDC, section 2 and section 5.2).
 //!
-//! DDC expects "more efficient statistical multiplexing" of a pool and leaves it to future work; this is the arithmetic, with the demands
-//! of the programs of the study: cores that they keep busy, and memory. A fleet of instances, drawn from the programs, is packed by first
-//! fit, largest first, onto servers whose cores and memory are in the proportion of the whole fleet's demands: the best case for servers.
-//! With partial disaggregation, compute blades keep a share of each program's memory, and the rest is in pools; with full
-//! disaggregation all of it is.
+//! DDC expects "more efficient statistical multiplexing" of a pool, and leaves the evaluation to future work. This module computes it from
+//! the demands of the study's programs: the cores that they keep busy, and their memory. A fleet of instances of the programs is packed by
+//! first fit, largest first. The servers have cores and memory in the proportion of the whole fleet's demands, which is the best case for
+//! servers. With partial disaggregation, compute blades keep a share of each program's memory, and the rest is in pools. With full
+//! disaggregation, all memory is in pools.
 
 use super::map::MappedProgram;
 use super::program::{Measurement, ProgramFound, StudyProgram, other};
 use crate::computed::Computed;
 
-/// Instances of a fleet.
+/// Number of program instances in a fleet.
 const INSTANCES: usize = 1000;
-/// Programs of mean demand that a server has cores for, by the fleets that are packed.
+/// Sizes of servers, with their names: the number of programs of mean demand for which a server has cores.
 const SERVERS: [(&str, f64); 3] = [("2", 2.0), ("4", 4.0), ("8", 8.0)];
 /// Local share with partial disaggregation: the paper's.
 const LOCAL: f64 = 0.25;
 
-/// ProgramDemand of a program.
+/// Demand of a program.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProgramDemand {
-    /// Cores that it keeps busy.
+    /// Number of cores that the program keeps busy.
     cores: f64,
-    /// Memory, in bytes.
+    /// Memory of the program in bytes.
     memory: f64,
 }
 
-/// Returns the demands of the programs of which both measurements exist.
+/// Returns the demands of the programs for which both a map and native runs exist.
 pub fn demands(
     mapped: &[MappedProgram],
     programs: &[StudyProgram],
@@ -41,7 +41,8 @@ pub fn demands(
     mapped.iter().filter_map(one).collect()
 }
 
-/// Returns the utilisation of memory and cores together: by size of servers, and by how far they are disaggregated.
+/// Returns the utilisation of memory in percent, by the size of servers and the degree of disaggregation. Also returns the spread of the
+/// programs' memory per core.
 pub fn values(demands: &[ProgramDemand]) -> Computed {
     let mut values = Computed::new();
     if demands.len() < 2 {
@@ -59,12 +60,12 @@ pub fn values(demands: &[ProgramDemand]) -> Computed {
     values
 }
 
-/// Returns the part of all memory that is used, where compute blades keep the share `local` of it.
+/// Returns the share of the installed memory that is used, if compute blades keep the share `local` of each program's memory.
 fn utilisation(fleet: &[ProgramDemand], size: f64, local: f64) -> f64 {
     let count = fleet.len() as f64;
     let mean = |of: fn(&ProgramDemand) -> f64| fleet.iter().map(of).sum::<f64>() / count;
     let (cores, memory) = (mean(|d| d.cores), mean(|d| d.memory));
-    // In units of a server's cores and of its local memory.
+    // Demands in units of a server's cores and of its local memory.
     let items: Vec<[f64; 2]> = fleet
         .iter()
         .map(|demand| {
@@ -73,14 +74,14 @@ fn utilisation(fleet: &[ProgramDemand], size: f64, local: f64) -> f64 {
         .collect();
     let servers = first_fit(items) as f64;
     let pool = (1.0 - local) * memory * count;
-    // A pool is bought as blades of as much memory as a server has.
+    // A pool consists of blades, each with as much memory as a server has.
     let blade = size * memory;
     let bought = servers * local * size * memory + (pool / blade).ceil() * blade;
     memory * count / bought
 }
 
-/// Returns how many bins of 1 in each direction hold items by first fit, largest first. An item that fits none has bins of its own, as
-/// many as it fills.
+/// Returns the number of bins that hold the items by first fit, largest first; a bin has the size 1 in each dimension. An item that is
+/// larger than a bin gets separate bins, as many as it fills.
 fn first_fit(mut items: Vec<[f64; 2]>) -> usize {
     let larger = |item: &[f64; 2]| item[0].max(item[1]);
     items.sort_by(|a, b| larger(b).total_cmp(&larger(a)));

@@ -1,5 +1,5 @@
-//! Losses as predicted from two rates of a program: bytes of pages that it fetches, and bytes of lines that it moves from and to memory
-//! (DDC, section 3.2, figure 6). Each program is predicted from the others.
+//! Predicts the loss of a program from two of its rates: bytes of pages that it fetches, and bytes of lines that it moves from and to
+//! memory (DDC, section 3.2, figure 6). The prediction for each program is fitted to the other programs.
 
 use super::map::{MappedProgram, NETWORKS, SHARE};
 use super::program::{Measurement, ProgramFound, StudyProgram, middle, other};
@@ -9,7 +9,7 @@ use unrack_report::{ChartSeries, Picture, SeriesAxis, SeriesChart};
 
 /// Bytes of a line.
 const LINE: f64 = 64.0;
-/// Programs from which on a predictor of one rate is tried, and of two.
+/// Minimum number of programs for a predictor with one rate, and for one with two rates.
 const LEAST: [usize; 2] = [3, 5];
 
 /// Rates of a program and its loss, all as logarithms.
@@ -18,13 +18,13 @@ pub struct Rated {
     program: String,
     /// Loss at 5 us and 40 Gb/s, in percent.
     loss: f64,
-    /// Bytes of pages fetched in a second of native time.
+    /// Bytes of pages fetched per second of native time.
     pages: f64,
-    /// Bytes of lines from and to memory in a second, where they were counted.
+    /// Bytes of lines moved from and to memory per second, if they were counted.
     lines: Option<f64>,
 }
 
-/// Returns the programs that lose anything, with their rates.
+/// Returns the programs that fetch pages and have a positive loss, with their rates.
 pub fn rated(mapped: &[MappedProgram], programs: &[StudyProgram], found: &[ProgramFound]) -> Vec<Rated> {
     let one = |mapped: &MappedProgram| {
         let (pages, loss) = (mapped.swap_bytes_per_s()?, mapped.loss(SHARE, NETWORKS[0])?.value);
@@ -35,7 +35,7 @@ pub fn rated(mapped: &[MappedProgram], programs: &[StudyProgram], found: &[Progr
     mapped.iter().filter_map(one).collect()
 }
 
-/// Returns the bytes of lines that a program moves in a second, by its other measurement.
+/// Returns the bytes of lines that a program moves per second, from its measurement with `unrack compare --access lines`.
 fn lines_bytes_per_s(program: &str, programs: &[StudyProgram], found: &[ProgramFound]) -> Option<f64> {
     let other = other(program, Measurement::Lines, programs)?;
     let found = found.iter().find(|found| found.program == other.name)?;
@@ -45,7 +45,7 @@ fn lines_bytes_per_s(program: &str, programs: &[StudyProgram], found: &[ProgramF
     (rate > 0.0).then_some(rate)
 }
 
-/// Returns the coefficients of correlation and the median errors of prediction, by name.
+/// Returns the correlation coefficients and the median errors of the predictions, by name.
 pub fn values(rated: &[Rated]) -> Computed {
     let with_lines: Vec<Rated> = rated.iter().filter(|one| one.lines.is_some()).cloned().collect();
     let lines = |one: &Rated| one.lines.unwrap_or_default();
@@ -59,7 +59,7 @@ pub fn values(rated: &[Rated]) -> Computed {
     all.into_iter().filter_map(|(name, value)| Some((name.to_string(), value?))).collect()
 }
 
-/// Returns Pearson's coefficient between the logarithms of a rate and of the loss; `None` for fewer than three programs.
+/// Returns Pearson's correlation coefficient between the logarithms of a rate and of the loss; `None` for fewer than three programs.
 fn correlation(rated: &[Rated], rate: impl Fn(&Rated) -> f64) -> Option<f64> {
     (rated.len() >= LEAST[0]).then(|| {
         let points: Vec<(f64, f64)> = rated.iter().map(|one| (rate(one), one.loss)).collect();
@@ -68,7 +68,7 @@ fn correlation(rated: &[Rated], rate: impl Fn(&Rated) -> f64) -> Option<f64> {
     })
 }
 
-/// Returns the sums of squares and of products around the means.
+/// Returns the sums of squares and of products of the deviations from the means: `[xx, xy, yy]`.
 fn squares(points: &[(f64, f64)]) -> [f64; 3] {
     let (x, y) = means(points);
     let sum = |of: fn(f64, f64) -> f64| points.iter().map(|point| of(point.0 - x, point.1 - y)).sum::<f64>();
@@ -83,7 +83,7 @@ fn means(points: &[(f64, f64)]) -> (f64, f64) {
     )
 }
 
-/// A loss in percent, and what is predicted for it.
+/// A measured loss and its prediction, both in percent.
 #[derive(Debug, Clone, PartialEq)]
 struct Predicted {
     program: String,
@@ -91,7 +91,8 @@ struct Predicted {
     predicted: f64,
 }
 
-/// Predicts each program by `predict` from the others, as a logarithm. Empty for fewer programs than `least`.
+/// Predicts the loss of each program from the other programs (leave-one-out). `predict` returns the logarithm of the loss. The result
+/// is empty for fewer programs than `least`.
 fn left_out(rated: &[Rated], least: usize, predict: impl Fn(&[&Rated], &Rated) -> f64) -> Vec<Predicted> {
     if rated.len() < least {
         return Vec::new();
@@ -108,7 +109,7 @@ fn left_out(rated: &[Rated], least: usize, predict: impl Fn(&[&Rated], &Rated) -
     rated.iter().enumerate().map(one).collect()
 }
 
-/// Predicts losses in proportion to one rate: the mean ratio, by logarithms.
+/// Predicts that the loss is proportional to one rate. The factor is the geometric mean of the ratios of loss to rate.
 fn by_one(rated: &[Rated], rate: impl Fn(&Rated) -> f64) -> Vec<Predicted> {
     left_out(rated, LEAST[0], |others, one| {
         let ratio = others.iter().map(|other| other.loss - rate(other)).sum::<f64>() / others.len() as f64;
@@ -116,8 +117,8 @@ fn by_one(rated: &[Rated], rate: impl Fn(&Rated) -> f64) -> Vec<Predicted> {
     })
 }
 
-/// Predicts losses in proportion to both rates, of which each has an exponent and the two exponents add up to 1: least squares, by
-/// logarithms.
+/// Predicts that the loss is proportional to the product of powers of both rates, whose exponents add up to 1. The exponents are
+/// fitted by least squares on the logarithms.
 fn by_both(rated: &[Rated]) -> Vec<Predicted> {
     let lines = |one: &Rated| one.lines.unwrap_or_default();
     left_out(rated, LEAST[1], |others, one| {
@@ -129,7 +130,7 @@ fn by_both(rated: &[Rated]) -> Vec<Predicted> {
     })
 }
 
-/// Returns the median of the errors, in percent.
+/// Returns the median of the relative errors in percent.
 fn median_error(predicted: &[Predicted]) -> Option<f64> {
     let error = |one: &Predicted| (one.predicted / one.loss - 1.0).abs() * 100.0;
     let mut errors: Vec<f64> = predicted.iter().map(error).collect();
@@ -137,7 +138,7 @@ fn median_error(predicted: &[Predicted]) -> Option<f64> {
     middle(&errors)
 }
 
-/// Returns the picture of losses beside what is predicted for them.
+/// Returns a picture of the measured losses and their predictions; `None` for too few programs.
 pub fn picture(name: &str, rated: &[Rated]) -> Option<Picture> {
     let (by_pages, by_both) = (by_one(rated, |one| one.pages), {
         let with_lines: Vec<Rated> = rated.iter().filter(|one| one.lines.is_some()).cloned().collect();
@@ -184,14 +185,14 @@ mod tests {
         assert!(exact["swap-predictor-error"] < 1e-6 && exact["swap-correlation"] > 1.0 - 1e-9);
         assert!(!exact.contains_key("memory-predictor-error"), "no lines were counted");
         rated[3] = one("d", 80.0, 40e6, None);
-        // The others are predicted 2^(1/3) too high, and the last by a half.
+        // The predictions of the other programs are too high by the factor 2^(1/3), and that of the last is half of its loss.
         let error = values(&rated)["swap-predictor-error"];
         assert!((error - 100.0 * (2f64.powf(1.0 / 3.0) - 1.0)).abs() < 1e-6, "{error}");
     }
 
     #[test]
     fn two_rates_predict_what_one_does_not() {
-        // The loss is the geometric mean of both rates, to the powers of 0.3 and 0.7.
+        // The loss is a weighted geometric mean of both rates, with the exponents 0.3 and 0.7.
         let rates = [(1e6, 1e9), (5e6, 2e8), (1e8, 5e8), (2e7, 4e9), (3e8, 3e9), (1e7, 1e10)];
         let rated: Vec<Rated> = rates
             .iter()

@@ -1,12 +1,12 @@
-//! Programs whose run time under the kernel's swap is predicted and measured (`unrack swap`).
+//! Predicted and measured run times of programs under the kernel's swap (`unrack swap`).
 
 use super::program::{ProgramFound, StudyProgram, middle};
 use crate::computed::Computed;
 use serde_json::Value;
 use std::fmt::Write;
 
-/// Returns the number of programs with an answer, and the middle and the largest of the errors in percent: as they are, and had
-/// the kernel swapped as many pages in as our pager fetched.
+/// Returns the number of programs with an answer, and the median and the largest error of the predictions in percent: as measured,
+/// and corrected to the case that the kernel swaps in as many pages as Unrack's pager fetched.
 pub fn errors(found: &[ProgramFound]) -> Computed {
     let answered = || found.iter().filter(|one| one.number("/error").is_some());
     let sorted = |path: &str| {

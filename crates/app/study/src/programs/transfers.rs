@@ -1,9 +1,11 @@
-//! Pages from a memory node, by the way in which they are asked for, beside the kernel's swap (DDC, section 5.1 and table 5).
+//! Fetches of pages from a memory node, by the way in which the client requests them, compared with the kernel's swap (DDC, section 5.1
+//! and table 5).
 
 use super::program::{Measurement, ProgramFound, StudyProgram, of};
 use crate::computed::Computed;
 
-/// Returns rates and latencies of the node, by way, and the cost of a fault of the kernel's swap, by program.
+/// Returns the rates and latencies of the memory node by the way of requesting pages, and the cost of a fault of the kernel's swap by
+/// program.
 pub fn values(programs: &[StudyProgram], found: &[ProgramFound]) -> Computed {
     let mut values = Computed::new();
     for one in of(programs, found, Measurement::Node) {

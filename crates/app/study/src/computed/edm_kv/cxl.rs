@@ -1,4 +1,4 @@
-//! CXL as simulated: lines of 64 B in flits over one switch, with the latencies of Pond.
+//! The simulator's CXL: lines of 64 B in flits over one switch, with the latencies of Pond.
 
 use super::access::{Alone, Latency, READ, WRITE};
 use unrack_protocol::cxl::{LINE_BYTES, Params};
@@ -8,7 +8,7 @@ use unrack_sim::network::{Network, Star};
 use unrack_units::{Rate, Time};
 use unrack_workload::Message;
 
-/// Rate of eight lanes of PCIe 5.0, as in Pond's ports.
+/// Rate of eight lanes of PCIe 5.0, which Pond's ports have.
 const RATE: Rate = Rate::from_gbps(256);
 
 /// Returns the latency of the simulator's CXL without load.

@@ -1,4 +1,4 @@
-//! EDM: blocks, cycle by cycle, on the testbed of figure 4.
+//! EDM: cycle-by-cycle simulation of blocks on the testbed of figure 4.
 
 use super::super::edm_table1::{COMPUTE, MEMORY, through_the_switch, wire};
 use super::access::{Access, Alone, Latency, READ, WINDOW, WRITE};
@@ -10,14 +10,14 @@ use unrack_units::Time;
 
 /// Cycles of PMA, transceivers and fibre of a link: 48 ns.
 const WIRE: u64 = 19;
-/// Divisor of the requests: one in this many does not count, at the start.
+/// Divisor of the number of requests: the first tenth of the requests is warm-up and does not count.
 const WARM_UP: usize = 10;
-/// Links that a message crosses: there and back, or asked, granted and sent.
+/// Number of links that a message crosses: request and answer of a read, or notification, grant and data of a write.
 const LINKS: u64 = 4;
-/// Bytes of table 1's requests.
+/// Bytes of the requests in table 1.
 const LINE: usize = 64;
 
-/// Returns requests per second, with up to [`WINDOW`] under way.
+/// Returns the requests per second, with up to [`WINDOW`] requests in flight.
 pub(super) fn rate(accesses: &[Access]) -> f64 {
     let mut bed = testbed();
     let mut left = accesses.iter();
@@ -43,7 +43,7 @@ pub(super) fn rate(accesses: &[Access]) -> f64 {
     counted / ((bed.now() - since) as f64 * steps::PCS_CYCLE.as_ns_f64() / 1e9)
 }
 
-/// Returns the time that a request, with its notification, takes on the compute node's line.
+/// Returns the time that a request occupies the compute node's line. For a write this includes the notification.
 pub(super) fn up(is_read: bool) -> Time {
     let (node, id, address) = (MEMORY, 0, 0);
     let body = match is_read {
@@ -55,8 +55,8 @@ pub(super) fn up(is_read: bool) -> Time {
     steps::PCS_CYCLE * (blocks.len() as u64 + u64::from(!is_read))
 }
 
-/// Returns the latency of a single request: until the first word of a line of 64 B arrives, and until all requested
-/// data has.
+/// Returns the latency of a single request: until the first word of a line of 64 B arrives, and until all requested data
+/// has arrived.
 pub(super) fn latency() -> Latency {
     let first = |request| steps::PCS_CYCLE * through_the_switch(request).0 + wire(LINKS);
     let data = vec![0; LINE];
@@ -76,7 +76,7 @@ fn whole(is_read: bool) -> Time {
         bed.tick();
         let read = bed.hosts[usize::from(COMPUTE)].completions().next().map(|completion| completion.at);
         let written = bed.memory[usize::from(MEMORY)].writes.first().map(|(.., at)| *at);
-        // The completion of a write only means that it was sent.
+        // A write completes at the compute node when it has been sent, so wait until memory has received it.
         if let Some(at) = if is_read { read } else { written } {
             break at;
         }

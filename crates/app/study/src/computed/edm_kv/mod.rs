@@ -1,13 +1,13 @@
 //! EDM figures 6 and 7: YCSB on a key-value store whose memory is behind a switch (§4.2.2).
 //!
-//! A read takes 1 KB and a write 100 B: a record of YCSB, and one of its ten fields. A read-modify-write is a read and
-//! a write, so that a third of F's requests write, as in the paper.
+//! A read transfers 1 KB, which is a record of YCSB, and a write transfers 100 B, which is one of the record's ten fields. A
+//! read-modify-write consists of a read and a write, so that a third of the requests of workload F are writes, as in the paper.
 //!
 //! | module | |
 //! |---|---|
-//! | [`edm`] | blocks through the stacks of two nodes and a switch |
-//! | [`rdma`] | frames of RoCEv2 over a store-and-forward switch, with the latencies of table 1 |
-//! | [`cxl`] | the simulator's CXL, unloaded |
+//! | [`edm`] | EDM: blocks through the stacks of two nodes and a switch |
+//! | [`rdma`] | RoCEv2: frames over a store-and-forward switch, with the latencies of table 1 |
+//! | [`cxl`] | the simulator's CXL, without load |
 
 mod access;
 mod cxl;
@@ -63,7 +63,8 @@ pub(super) fn throughput(scale: StudyScale) -> Computed {
     values
 }
 
-/// Returns figure 7: mean latency in nanoseconds by where objects are, one request at a time.
+/// Returns the values of figure 7: mean latency in nanoseconds for each split of objects between local and remote memory, with one
+/// request at a time.
 pub(super) fn latency(scale: StudyScale) -> Computed {
     let count = match scale {
         StudyScale::Full => 200_000,
@@ -132,7 +133,7 @@ mod tests {
         }
     }
 
-    /// No stack carries more than its links can: requests on the way there, and on the way back 1 KB for each read.
+    /// No stack carries more than its links allow: the requests in one direction, and 1 KB for each read in the other.
     #[test]
     fn no_rate_is_above_that_of_the_links() {
         for workload in [CoreWorkload::A, CoreWorkload::B, CoreWorkload::F] {
@@ -151,7 +152,7 @@ mod tests {
         }
     }
 
-    /// Table 1: its totals are our latencies until the first word of 64 B, except for rounding.
+    /// The totals in table 1 equal our latencies until the first word of 64 B, except for rounding.
     #[test]
     fn first_words_are_as_late_as_table_1_says() {
         let edm = edm::latency().first;

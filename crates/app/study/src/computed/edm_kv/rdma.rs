@@ -1,6 +1,6 @@
 //! RoCEv2: frames over a store-and-forward switch, between stacks with the latencies of table 1.
 //!
-//! Everything is FIFO in both directions. So a frame's times follow from those of the one before.
+//! All queues are first in, first out in both directions, so the times of a frame follow from those of the previous one.
 
 use super::super::edm_table1::{ROCE, over_the_mac, wire};
 use super::access::{Access, Alone, DRAM, Latency, RATE, READ, WINDOW, WRITE};
@@ -11,20 +11,20 @@ use unrack_units::{Bytes, Time};
 /// Bytes of headers: Ethernet 14, IPv4 20, UDP 8, base transport header 12, and the invariant CRC 4 (InfiniBand
 /// specification 1.2.1, §9, and annex A17).
 const HEADERS: usize = 58;
-/// Bytes of the extended headers of requests, and below, of answers (§9.3).
+/// Bytes of the extended header of a request, and (in the next constant) of an answer (§9.3).
 const RETH: usize = 16;
 const AETH: usize = 4;
 /// Characters of start, preamble and delimiter.
 const PREAMBLE: usize = 8;
 
-/// One direction: two links and the switch between them.
+/// One direction of the path: two links and the switch between them.
 #[derive(Debug, Clone, Copy, Default)]
 struct Way {
     free: [Time; 2],
 }
 
 impl Way {
-    /// Sends a frame with such a payload. Returns when it reaches the stack at the other end.
+    /// Sends a frame with this payload. Returns the time at which it reaches the stack at the other end.
     fn carry(&mut self, at: Time, payload: usize) -> Time {
         let frame = (HEADERS + payload + FCS).max(MIN_FRAME + FCS) + PREAMBLE;
         let stored = self.free.iter_mut().fold(at, |at, free| {
@@ -41,8 +41,8 @@ fn one_way() -> Time {
     over_the_mac(ROCE) + wire(2)
 }
 
-/// Returns the payloads of a request and of its answer in bytes: each read and write is one packet, and a write is
-/// acknowledged.
+/// Returns the payloads of a request and of its answer in bytes. Each read and each write is one packet, and a write gets an
+/// acknowledgement as its answer.
 fn payloads(is_read: bool) -> [usize; 2] {
     match is_read {
         true => [RETH, AETH + usize::from(READ)],
@@ -50,7 +50,7 @@ fn payloads(is_read: bool) -> [usize; 2] {
     }
 }
 
-/// Returns requests per second, with up to [`WINDOW`] under way.
+/// Returns the requests per second, with up to [`WINDOW`] requests in flight.
 pub(super) fn rate(accesses: &[Access]) -> f64 {
     let [mut there, mut back] = [Way::default(); 2];
     let mut answers = VecDeque::new();
@@ -65,14 +65,14 @@ pub(super) fn rate(accesses: &[Access]) -> f64 {
     accesses.len() as f64 / (last.as_ns_f64() / 1e9)
 }
 
-/// Returns the time that a request takes on the compute node's line, with its gap.
+/// Returns the time that a request occupies the compute node's line, including the gap after it.
 pub(super) fn up(is_read: bool) -> Time {
     let mut way = Way::default();
     way.carry(Time::ZERO, payloads(is_read)[0]);
     way.free[0]
 }
 
-/// Returns the latency of a single request, without the time of memory.
+/// Returns the latency of a single request, without the latency of the memory itself.
 pub(super) fn latency() -> Latency {
     let carry = |payload| Way::default().carry(Time::ZERO, payload);
     let [[request, answer], [write, _]] = [true, false].map(payloads);

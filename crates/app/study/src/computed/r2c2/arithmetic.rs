@@ -1,4 +1,5 @@
-//! R2C2: its two small examples, the cost of broadcasts, its formats, and a controller instead of broadcasts.
+//! R2C2: the paper's two small examples, the cost of broadcasts, the limits of the formats, and the cost of a central
+//! controller in place of broadcasts.
 
 use crate::fluid::torus;
 use std::sync::Arc;
@@ -11,13 +12,13 @@ use unrack_protocol::r2c2::weights::{Exact, LinkLoads, LinkShare, Ways, Weights}
 use unrack_rack::graph::{Graph, MOST_NODES, MOST_PORTS, Sides};
 use unrack_units::Rate;
 
-/// Returns the examples of figs. 3 and 4.
+/// Returns the values of the examples in figs. 3 and 4.
 pub(super) fn examples() -> Vec<(&'static str, f64)> {
     let square = Graph::cube(Sides::new(&[2, 2]).expect("sides"), false).expect("a mesh");
     let mut loads = LinkLoads::new(&square);
     Exact::new(&square).add(Routing::Spraying, (0, 3), 0, 1.0, &mut loads);
     let most = (0..square.links()).map(|link| loads.on_link(link)).fold(0.0, f64::max);
-    // Links in order: 1-4, 1-3, 2-3, 3-4.
+    // The links are, in this order: 1-4, 1-3, 2-3, 3-4.
     let rates = |first: &[(u32, u32)]| {
         let mut rates = Rates::new([Rate::from_gbps(1); 4], 0.0);
         let share =
@@ -43,7 +44,7 @@ pub(super) fn examples() -> Vec<(&'static str, f64)> {
 pub(super) fn broadcast() -> Vec<(&'static str, f64)> {
     let torus = torus(&[8, 8, 8]);
     let bytes = (Trees::new(torus.clone(), 4).links(0, 0).len() * BROADCAST) as f64;
-    // The paper counts flows of a node to itself as well, also in the mean length of paths.
+    // The paper also counts flows from a node to itself, even in the mean length of paths.
     let nodes = f64::from(torus.nodes());
     let hops = mean_hops(&torus);
     let overhead = |flow: f64| 2.0 * bytes / (flow * hops);
@@ -68,9 +69,9 @@ pub(super) fn controller() -> Vec<(&'static str, f64)> {
     vec![("central_1", of(1.0)), ("central_10", of(10.0))]
 }
 
-/// Returns the bytes × hops of a controller for one event. The event's packet goes to it, and it sends one to every
-/// node with the rates of the node's flows: a packet like a broadcast, which has one rate, and 4 bytes for each other
-/// rate.
+/// Returns the bytes × hops that a controller needs for one event. A packet reports the event to the controller, which sends
+/// a packet to every node with the rates of the node's flows. That packet has the size of a broadcast, which contains one
+/// rate, and 4 bytes more for each other rate.
 fn central(flows: f64, hops: f64, nodes: f64) -> f64 {
     let message = BROADCAST as f64 + 4.0 * (flows - 1.0);
     hops * (BROADCAST as f64 + nodes * message)
@@ -81,14 +82,15 @@ fn mean_hops(torus: &Graph) -> f64 {
     distances.iter().map(|hops| f64::from(*hops)).sum::<f64>() / distances.len() as f64
 }
 
-/// Returns the mean number of shortest paths between two different nodes of 6x6x6: both ways around half a ring count.
+/// Returns the mean number of shortest paths between two different nodes of a 6x6x6 torus. For nodes that are half a ring
+/// apart, the paths in both directions of the ring count.
 fn mean_paths() -> f64 {
     let paths = paths(&torus(&[6, 6, 6]));
     paths[1..].iter().sum::<f64>() / (paths.len() - 1) as f64
 }
 
-/// Returns the shortest paths between two nodes half a ring apart in each dimension of 6x6x6, one way around each
-/// ring: from corner to corner of a mesh of four nodes a side.
+/// Returns the number of shortest paths between two nodes that are half a ring apart in each dimension of a 6x6x6 torus, if
+/// only one direction of each ring counts: the paths between opposite corners of a mesh with four nodes per side.
 fn farthest_paths() -> f64 {
     let mesh = Graph::cube(Sides::new(&[4, 4, 4]).expect("sides"), false).expect("a mesh");
     *paths(&mesh).last().expect("a mesh has nodes")
@@ -109,7 +111,7 @@ fn paths(graph: &Graph) -> Vec<f64> {
     paths
 }
 
-/// Returns the bytes kept for the routing that keeps most, after all pairs were asked for.
+/// Returns the bytes of stored weights for the routing that stores most, after the weights of all pairs were requested.
 fn weights_bytes(torus: &Arc<Graph>) -> f64 {
     let mut weights = Weights::new(torus.clone());
     let mut most = 0;

@@ -1,10 +1,10 @@
 //! The assignment problem.
 
-/// Returns the largest sum of `size` entries of a square matrix, one in each row and column: shortest augmenting paths
-/// with potentials (Jonker and Volgenant, 1987), on the negated matrix.
+/// Returns the largest sum of `size` entries of a square matrix, of which each row and each column has one. The algorithm
+/// searches shortest augmenting paths with potentials (Jonker and Volgenant, 1987) on the negated matrix.
 pub(super) fn heaviest(matrix: &[f64], size: usize) -> f64 {
     let cost = |row: usize, column: usize| -matrix[row * size + column];
-    // Rows and columns count from 1. Row 0 means that a column is unassigned; column 0 holds the row to be assigned.
+    // Rows and columns are numbered from 1. Row 0 means that a column is unassigned; column 0 holds the row to assign next.
     let mut row_of = vec![0; size + 1];
     let (mut of_row, mut of_column) = (vec![0.0; size + 1], vec![0.0; size + 1]);
     for row in 1..=size {
@@ -48,7 +48,7 @@ pub(super) fn heaviest(matrix: &[f64], size: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// Compares with all permutations.
+    /// Compares the result with the best of all permutations.
     #[test]
     fn no_permutation_is_heavier() {
         let mut drawn = 1u64;

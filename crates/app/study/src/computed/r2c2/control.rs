@@ -1,4 +1,4 @@
-//! R2C2 fig. 19: control traffic on the links of a run, with broadcasts and with a controller.
+//! R2C2 fig. 19: control traffic on the links in a simulation, with broadcasts and with a central controller.
 
 use crate::file::StudyScale;
 use crate::fluid::{LINK, torus};
@@ -17,7 +17,7 @@ use unrack_sim::{FabricConfig, Hop, PacketKind, Setup, Work};
 use unrack_units::{Bytes, Time};
 use unrack_workload::Message;
 
-/// Bytes of a flow that comes and goes: the paper's mean.
+/// Bytes of a short flow: the paper's mean.
 const BYTES: u64 = 100_000;
 /// Bytes of a flow that lasts for the whole run.
 const LONG: u64 = u32::MAX as u64;
@@ -30,13 +30,13 @@ struct Case {
     /// Mean time between short flows.
     gap: Time,
     interval: Time,
-    /// Start and length of the period in which bytes are counted.
+    /// Start of the period in which bytes are counted; `lasts` is its length.
     from: Time,
     lasts: Time,
 }
 
-/// Returns the control bytes of a controller relative to those of broadcasts, for each flow that begins or ends: of
-/// one that computes once in 50 us, and of one that does about as often as flows begin or end. Also returns the bytes
+/// Returns the control bytes per start or end of a flow with a controller, relative to those with broadcasts. There are two
+/// controllers: one computes rates every 50 us, and the other about as often as flows start or end. Also returns the bytes
 /// of broadcasts relative to the size of their trees.
 pub(super) fn measured(scale: StudyScale) -> Vec<(&'static str, f64)> {
     let graph = torus(if scale == StudyScale::Full { &[8, 8, 8] } else { &[4, 4, 4] });
@@ -50,7 +50,7 @@ pub(super) fn measured(scale: StudyScale) -> Vec<(&'static str, f64)> {
         from: us(200),
         lasts: us(200 / part),
     };
-    // A flow is two events.
+    // A flow has two events, its start and its end, so this interval is the mean time between events.
     let each = |long| Case {
         gap: us(10),
         interval: us(5),
@@ -72,7 +72,7 @@ pub(super) fn measured(scale: StudyScale) -> Vec<(&'static str, f64)> {
     [("measured_broadcast", broadcast / tree)].into_iter().chain(ratios).collect()
 }
 
-/// Returns the control bytes on all links for each flow that began or ended meanwhile.
+/// Returns the control bytes on all links in the counted period, divided by the number of starts and ends of flows in it.
 fn bytes_an_event(graph: &Arc<Graph>, case: &Case) -> f64 {
     let Case { control, interval, from, lasts, .. } = *case;
     let link = Link { pace: Pace::new(LINK), propagation: Time::from_ns(100) };
@@ -108,8 +108,8 @@ fn bytes_an_event(graph: &Arc<Graph>, case: &Case) -> f64 {
     bytes as f64 / times.flatten().filter(|at| *at >= from).count() as f64
 }
 
-/// Returns the long flows, which begin in the first tenth of the time before counting, and short ones with Poisson
-/// arrivals.
+/// Returns the flows: the long ones begin in the first tenth of the time before the counted period, and the short ones have
+/// Poisson arrivals.
 fn messages(nodes: u32, case: &Case) -> Vec<(Time, Message)> {
     let Case { long, gap, from, lasts, .. } = *case;
     let random = &mut Random::new(19);

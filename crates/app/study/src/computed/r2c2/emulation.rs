@@ -1,9 +1,10 @@
-//! R2C2 fig. 7: an emulated rack compared with the simulator, on the same flows, on this machine.
+//! R2C2 fig. 7: an emulated rack on this machine, compared with the simulator on the same flows.
 //!
-//! The paper has a 4x4 torus of 5 Gb/s links and 1,000 flows of 10 MB, one every 1 ms, on 16 servers (§5.1). This is
-//! `examples/torus-4x4.toml` slowed down for two cores: flows of a tenth of the bytes, links of 100 Mb/s, and a flow
-//! every 5 ms, five times the time in all. So links are as loaded, and rates as often computed in the life of a flow.
-//! At still lower rates, threads are less late.
+//! The paper emulates a 4x4 torus with 5 Gb/s links on 16 servers, with 1,000 flows of 10 MB and one new flow every 1 ms
+//! (§5.1). This study uses `examples/torus-4x4.toml`, which is slowed down for two cores: flows have a tenth of the bytes,
+//! links have 100 Mb/s, and a new flow starts every 5 ms, so that the run takes five times as long. Therefore the load of
+//! the links is the same, and rates are computed as often during the life of a flow. At even lower link rates, the
+//! delays of threads matter less.
 
 use crate::file::StudyScale;
 use unrack_rack::{Overrides, Scenario};
@@ -14,10 +15,10 @@ use unrack_torus::{Emulation, TorusPlan};
 
 const SCENARIO: &str = include_str!("../../../../../../examples/torus-4x4.toml");
 
-/// Rates of a link in Mb/s, and intervals of the computation of rates in proportion.
+/// Rates of a link in Mb/s, each with the interval between computations of rates, which is inversely proportional to it.
 const PACES: [(u64, &str); 3] = [(100, "2.5ms"), (50, "5ms"), (25, "10ms")];
 
-/// Results of a run: flows' rates, and most bytes queued at each link. Both are sorted.
+/// Results of a run: the rates of flows, and the maximum of queued bytes at each link. Both lists are sorted.
 struct Curves {
     rates: Vec<f64>,
     queues: Vec<f64>,
@@ -38,7 +39,8 @@ fn at(sorted: &[f64], share: f64) -> f64 {
     sorted.get((last as f64 * share).round() as usize).copied().unwrap_or(f64::NAN)
 }
 
-/// Returns percentiles of rates and queues, live over simulated, by Mb/s of a link; none where threads cannot be had.
+/// Returns the ratios of live to simulated percentiles of rates and queues, by the Mb/s of a link. A link rate whose emulation fails,
+/// for example because threads cannot be created, is left out.
 pub(super) fn ratios(scale: StudyScale) -> Vec<(String, f64)> {
     let flows = match scale {
         StudyScale::Full => 1_000,

@@ -1,4 +1,4 @@
-//! R2C2 figs. 15 and 16: difference of flows' rates from those if rates were computed at every change.
+//! R2C2 figs. 15 and 16: error of the flows' rates that results from computing rates at intervals, and not at every change.
 
 use crate::file::StudyScale;
 use crate::fluid::{Went, drawn, run, torus};
@@ -7,12 +7,12 @@ use rayon::prelude::*;
 use unrack_protocol::r2c2::weights::Weights;
 use unrack_units::Time;
 
-/// Mean gap between flows and interval of computations, in us.
+/// Cases: mean gap between flows, and interval between computations of rates, both in us.
 const CASES: [(f64, u64); 7] =
     [(1.0, 100), (1.0, 500), (1.0, 1_000), (1.0, 2_000), (0.1, 500), (10.0, 500), (100.0, 500)];
 
-/// Returns the median and 95th percentile of the difference by case, of the rates that flows were assigned, and of the
-/// rates from start to end.
+/// Returns the median and the 95th percentile of the error for each case: of the rates that flows were assigned, and of the
+/// mean rates from start to end.
 pub(super) fn errors(scale: StudyScale) -> Vec<(String, f64)> {
     let flows = match scale {
         StudyScale::Full => 40_000,
@@ -47,7 +47,7 @@ fn rates(flows: usize, gap: Time, interval: Time) -> Vec<Went> {
     run(&torus, &flows, interval, |view, now| view.settle(now, interval, &mut weights))
 }
 
-/// Returns the median and 95th percentile, by nearest rank; NaN without values.
+/// Returns the median and the 95th percentile by nearest rank; NaN if there are no values.
 fn percentiles(mut values: Vec<f64>) -> [f64; 2] {
     values.sort_unstable_by(f64::total_cmp);
     [0.5, 0.95].map(|share| {

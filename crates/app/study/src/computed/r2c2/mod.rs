@@ -1,4 +1,4 @@
-//! Figures of R2C2 that follow from its formats, topologies, exact loads and rates.
+//! Figures of R2C2 that are computed from its formats, topologies, exact link loads and rates.
 
 mod arithmetic;
 mod assignment;
@@ -18,7 +18,7 @@ pub(super) fn throughput() -> Computed {
     throughput::all().into_iter().map(named).collect()
 }
 
-/// Returns the values of figs. 3 and 4, of broadcasts and of formats.
+/// Returns the values of figs. 3 and 4, the costs of broadcasts, and the limits of the formats.
 pub(super) fn arithmetic() -> Computed {
     let all = [arithmetic::examples(), arithmetic::broadcast(), arithmetic::formats()];
     all.into_iter().flatten().map(|(name, value)| (name.into(), value)).collect()

@@ -1,9 +1,9 @@
-//! R2C2 fig. 8: time in which a node computes rates, as a share of the interval, on this machine.
+//! R2C2 fig. 8: time that a node needs to compute rates on this machine, as a share of the interval.
 //!
-//! Two things are timed that a node does once an interval. First, it counts the flows that have become old enough,
-//! with their weights, and settles all rates. Second, it reads the broadcasts of the interval, most of flows that
-//! never count. The run is repeated several times, and of each interval the shortest time counts: a busy machine
-//! lengthens the others, and the first run computes weights that are kept.
+//! Two operations that a node performs once per interval are timed. In one, the node adds the flows that have become old
+//! enough, with their weights, and recomputes all rates. In the other, it reads the broadcasts of the interval, most of
+//! which concern flows that end before they count. The run is repeated several times, and the shortest time of each interval
+//! counts, because other work on the machine lengthens some times, and the first run also computes weights that are stored.
 
 use crate::file::StudyScale;
 use crate::fluid::{drawn, run, torus};
@@ -12,7 +12,7 @@ use std::time::Instant;
 use unrack_protocol::r2c2::weights::Weights;
 use unrack_units::Time;
 
-/// Returns shares of one core by interval in us: median and 99th percentile for rates, and for broadcasts.
+/// Returns shares of one core, by the interval in us: the median and the 99th percentile, for rates and for broadcasts.
 pub(super) fn shares(scale: StudyScale) -> Vec<(String, f64)> {
     let (count, times) = match scale {
         StudyScale::Full => (100_000, 7),
@@ -34,7 +34,7 @@ pub(super) fn shares(scale: StudyScale) -> Vec<(String, f64)> {
                 let read = Instant::now();
                 view.settle(now, interval, &mut weights);
                 let times = [read.elapsed(), read - start];
-                // Intervals after the last start have only the remaining flows, and do not count.
+                // Intervals after the last start of a flow do not count, because only the remaining flows are active in them.
                 for (shares, time) in shares.iter_mut().zip(times).filter(|(shares, _)| n < shares.len()) {
                     shares[n] = shares[n].min(time.as_secs_f64() / (interval_us as f64 * 1e-6));
                 }

@@ -1,4 +1,4 @@
-//! R2C2 fig. 18: the gain of the genetic search over one routing for all flows, and over random routings.
+//! R2C2 fig. 18: gain of the genetic search for routings over a single routing for all flows, and over random routings.
 
 use crate::file::StudyScale;
 use crate::fluid::{links, torus};
@@ -11,11 +11,11 @@ use unrack_protocol::r2c2::selection::{Candidate, Params, Search, Utility, aggre
 use unrack_protocol::r2c2::weights::{Ways, Weights};
 use unrack_rack::graph::Graph;
 
-/// Loads in eighths of the nodes that send.
+/// Loads: the share of nodes that send, in eighths.
 const LOADS: [u32; 4] = [1, 2, 4, 8];
 
-/// Returns the ratios of 8x8x8 nodes, or a quick 4x4x4, at each load: the utility found over that of each baseline,
-/// and VLB's over spraying's.
+/// Returns ratios for a torus of 8x8x8 nodes, or of 4x4x4 in a quick run, at each load: the utility that the search finds over
+/// that of each baseline, and the utility of VLB over that of spraying.
 pub(super) fn gains(scale: StudyScale) -> Vec<(String, f64)> {
     let graph = torus(if scale == StudyScale::Full { &[8, 8, 8] } else { &[4, 4, 4] });
     let of = |load: &u32| gains_at(&graph, *load);
@@ -43,7 +43,7 @@ fn gains_at(graph: &Arc<Graph>, load: u32) -> Vec<(String, f64)> {
     ]
 }
 
-/// Draws pairs: every node sends to at most one other, and receives from at most one (§5.2).
+/// Draws pairs of nodes. Each node sends to at most one other node, and receives from at most one (§5.2).
 fn pairs(nodes: u32, eighths: u32, random: &mut Random) -> Vec<(u32, u32)> {
     let mut shuffled = || {
         let mut order: Vec<u32> = (0..nodes).collect();

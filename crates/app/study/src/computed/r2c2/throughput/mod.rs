@@ -1,10 +1,10 @@
-//! R2C2 fig. 2: share of the bisection's capacity that each routing carries, from exact loads of links.
+//! R2C2 fig. 2: share of the bisection's capacity that each routing carries, computed from the exact loads of links.
 //!
-//! A pattern is a matrix of what nodes send to each other; each node sends one unit in sum. The network carries as
-//! much of it as the most loaded link allows. The bisection's capacity is one unit per node on an 8-ary 2-cube, which
-//! uniform traffic loads evenly (Dally and Towles §3.3). The worst case is over all permutations, whose mixtures are
-//! all patterns: for one link of each direction, the assignment of destinations to sources that loads it most (Towles
-//! and Dally, SPAA 2002).
+//! A traffic pattern is a matrix of the shares that nodes send to each other; each node sends one unit in total. The
+//! throughput is limited by the most loaded link. The bisection's capacity is one unit per node on an 8-ary 2-cube, which
+//! uniform traffic loads evenly (Dally and Towles §3.3). The worst case is searched among all permutations, which is enough
+//! because every pattern is a mixture of permutations. It is, for one link of each direction, the assignment of destinations
+//! to sources that loads the link most (Towles and Dally, SPAA 2002).
 
 use super::assignment::heaviest;
 use unrack_protocol::r2c2::Routing;
@@ -17,7 +17,7 @@ const NODES: u32 = SIDE * SIDE;
 pub(super) const ROUTINGS: [Routing; 5] =
     [Routing::Spraying, Routing::Romm, Routing::DestinationTag, Routing::Vlb, Routing::Wlb];
 
-/// Returns routing, pattern and share.
+/// Returns the share of the capacity for each routing and pattern.
 pub(super) fn all() -> Vec<(Routing, &'static str, f64)> {
     let graph = Graph::cube(Sides::new(&[SIDE; 2]).expect("two sides"), true).expect("a torus");
     let of = |routing| {
@@ -31,7 +31,7 @@ pub(super) fn all() -> Vec<(Routing, &'static str, f64)> {
     ROUTINGS.into_iter().flat_map(of).collect()
 }
 
-/// A pattern: the share of a node's unit that goes to another, by source and destination.
+/// A traffic pattern: returns the share of the source's unit that goes to the destination.
 type Pattern = fn(u32, u32) -> f64;
 
 const PATTERNS: [(&str, Pattern); 5] = [
@@ -50,7 +50,7 @@ fn one(truth: bool) -> f64 {
     f64::from(u8::from(truth))
 }
 
-/// Loads by link, source and destination, of one unit.
+/// Load of each link if a source sends one unit to a destination, by link, source and destination.
 struct Table {
     links: u32,
     of: Vec<f64>,
@@ -86,7 +86,8 @@ impl Table {
         (0..self.links).map(load).fold(0.0, f64::max)
     }
 
-    /// Returns the load of the worst pattern. All nodes look alike, so the links of one stand for all.
+    /// Returns the load of the most loaded link under the worst pattern. The torus is symmetric, so it is enough to check the
+    /// links of one node.
     fn worst(&self) -> f64 {
         let degree = self.links / NODES;
         (0..degree).map(|link| heaviest(self.of_link(link), NODES as usize)).fold(0.0, f64::max)
