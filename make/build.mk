@@ -42,7 +42,7 @@ install: $(if $(filter $(release),$(installed_from)),build)
 	ln -sf $(rpc_library) $(to)/lib/libunrack_rpc.so
 	install -m 644 crates/pool/rpc-c/include/unrack_rpc.h crates/pool/socket-preload/include/unrack_sockets.h $(to)/include
 	sed 's|@VERSION@|$(version)|' crates/pool/rpc-c/unrack-rpc.pc.in > $(to)/lib/pkgconfig/unrack-rpc.pc
-	install -m 644 LICENSE-MIT LICENSE-APACHE README.md CHANGELOG.md $(to)/share/doc/unrack
+	install -m 644 LICENSES/MIT.txt LICENSES/Apache-2.0.txt README.md CHANGELOG.md $(to)/share/doc/unrack
 	if [[ -d $(target)/site ]]; then rm -rf $(to)/share/doc/unrack/site && cp -r $(target)/site $(to)/share/doc/unrack/site; fi
 	$(installed_from)/unrack man $(to)/share/man/man1
 	$(installed_from)/unrack completions bash > $(to)/share/bash-completion/completions/unrack
@@ -59,7 +59,7 @@ dist:
 	@echo $(target)/$(dist_name).tar.xz
 
 # $(call site,FOLDER): builds the documentation site. The command in FOLDER prints the reference pages.
-site = UNRACK=$(abspath $(1))/unrack NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build -q --strict -f share/mkdocs.yml -d $(abspath $(target))/site
+site = UNRACK=$(abspath $(1))/unrack NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build -q --strict -f make/mkdocs.yml -d $(abspath $(target))/site
 docs: setup build
 	$(call say,building the documentation site)
 	@$(call site,$(release))

@@ -126,6 +126,16 @@ class Waits(unittest.TestCase):
                 with self.assertRaisesRegex(rpc.Deadline, r"within 0\.2 s"):
                     next(limited.call("naps", 8).parts())
 
+    def test_the_deadline_of_a_call_covers_its_wait_for_room(self):
+        # A client without a deadline waits without limit for room, but a call with one does not.
+        with rpc.connect("other", self.pool, calls=1) as client, client.call("nap", 8) as napping:
+            napping.start()
+            begin = time.monotonic()
+            with self.assertRaises(rpc.Exhausted):
+                held = [client.call("echo", 8, deadline=0.3) for _ in range(10_000)]
+                self.fail(f"room for {len(held)} calls")
+            self.assertLess(time.monotonic() - begin, 30)
+
 
 if __name__ == "__main__":
     unittest.main()

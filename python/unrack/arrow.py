@@ -85,7 +85,8 @@ class Tables(MutableMapping[str, pa.Table], Closing):
             return iter(list(self._tables))
 
     def __len__(self) -> int:
-        return len(self._tables)
+        with self._locked():
+            return len(self._tables)
 
     def close(self) -> None:
         """Stops serving the tables. A table that a reader still holds stays valid until the reader drops it."""

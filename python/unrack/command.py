@@ -32,7 +32,7 @@ def command_path() -> str:
     found = named or (str(beside) if beside.exists() else shutil.which("unrack"))
     if found is None:
         raise Lacking(
-            "the command `unrack` is not beside this Python, and not on PATH: set UNRACK to its path"
+            "the command `unrack` is neither in the folder of this Python nor on PATH: set UNRACK to its path"
         )
     return found
 

@@ -281,7 +281,7 @@ class UnrackComm(Comm):
             raise CommClosedError(f"in {self}: it is closed")
         if self._link.is_inherited:
             raise CommClosedError(
-                f"in {self}: it was made before a fork, by the parent process: connect again"
+                f"in {self}: the parent process made this connection before a fork: connect again"
             )
         return self._link
 
@@ -367,7 +367,7 @@ class UnrackConnector(Connector):
         except rpc.NoService as error:
             at = "the user's own pool" if pool is None else f"the pool at {pool}"
             raise CommClosedError(
-                f"nothing listens at {PREFIX}{address} in {at}: {PREFIX} reaches processes of this machine that use the same pool"
+                f"no process listens at {PREFIX}{address} in {at}: {PREFIX} reaches processes of this machine that use the same pool"
             ) from error
         except rpc.Error as error:
             raise CommClosedError(f"cannot connect to {PREFIX}{address}: {error}") from error
@@ -477,7 +477,7 @@ class UnrackListener(BaseListener):
             missed = 0 if await asyncio.to_thread(self._is_served) else missed + 1
         if self._endpoints is not None:
             _LOGGER.error(
-                "the manager of the pool is gone: what listens at %s ends its comms", self.listen_address
+                "the manager of the pool has ended: the listener at %s closes its comms", self.listen_address
             )
             for comm in list(self._comms):
                 comm.abort()
@@ -572,7 +572,7 @@ def _check_encryption(address: str, arguments: dict[str, Any]) -> None:
 
 
 def _said(error: BaseException) -> str:
-    return "the peer has closed it, or is gone" if isinstance(error, EOFError) else str(error)
+    return "the peer has closed the connection, or has ended" if isinstance(error, EOFError) else str(error)
 
 
 backends.setdefault("unrack", UnrackBackend())

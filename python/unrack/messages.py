@@ -94,11 +94,11 @@ class Messages:
         try:
             path = Path(fspath(path))
         except TypeError as why:
-            raise WrongType(f"{path!r} is no path") from why
+            raise WrongType(f"{path!r} is not a path") from why
         try:
             _write(path, self._lines())
         except ValueError as why:
-            raise Refused(f"{str(path)!r} is no path: {why}") from why
+            raise Refused(f"{str(path)!r} is not a path: {why}") from why
         except OSError as why:
             raise NotWritten.because(path, why, _HINT) from why
         return path
@@ -169,7 +169,7 @@ def _number(columns: dict[str, object], count: object) -> int | None:
             "for all messages, or count"
         )
     if not lengths and all(map(_is_endless, columns.values())):
-        raise Refused("nothing says how many messages there are: give count")
+        raise Refused("the number of messages is not determined: give count")
     return lengths[shortest] if lengths else None
 
 
@@ -267,7 +267,7 @@ def _kind(value: Any) -> str:
 
 def _wrong(place: int, name: str, value: object, why: Exception) -> Refused:
     because = "" if isinstance(why, TypeError) else f": {why}"
-    text = f"message {place} is no message: its {name} is {value!r}{because}"
+    text = f"message {place} is invalid: its {name} is {value!r}{because}"
     return WrongType(text) if isinstance(why, TypeError) else Refused(text)
 
 

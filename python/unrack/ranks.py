@@ -136,7 +136,7 @@ class Peer:
         tag, place, size = _HEADER.unpack(self._receive(_HEADER.size))
         if place == _INLINE:
             if size > SHORT:
-                raise Ended(f"rank {self.rank} breaks the protocol")
+                raise Ended(f"rank {self.rank} violated the protocol")
             message = memoryview(self._receive(size))
         else:
             message = self._link.receive(lend.Reference(place, size))
@@ -155,7 +155,7 @@ class Peer:
                     raise self._ended()
                 left = left[count:]
         except TimeoutError as error:
-            raise TimeoutError(f"rank {self.rank} sent nothing within {self._timeout} s") from error
+            raise TimeoutError(f"rank {self.rank} sent no message within {self._timeout} s") from error
         except OSError as error:
             raise self._ended() from error
         return received
@@ -197,7 +197,7 @@ class Peer:
             pass
 
     def _ended(self) -> Ended:
-        return Ended(f"rank {self.rank} is gone, or has left the group")
+        return Ended(f"rank {self.rank} has ended, or has left the group")
 
 
 class Ranks:
@@ -235,7 +235,7 @@ class Ranks:
                         link = self.endpoint.open(name, patience=patience)
                     except rpc.NoService as error:
                         raise Ended(
-                            f"rank {lower} is gone, or uses another pool: all ranks have to be on one machine and name one pool"
+                            f"rank {lower} has ended, or uses another pool: all ranks must run on one machine and use one pool"
                         ) from error
                     link.stream.sendall(_HELLO.pack(rank, kind))
                     links[kind][lower] = Peer(lower, link, timeout)

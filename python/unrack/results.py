@@ -159,7 +159,7 @@ def _text(value: object) -> str:
     if isinstance(value, PathLike):
         return fsdecode(value)
     if value is None or isinstance(value, bytes | bytearray | bool) or not is_one(value):
-        raise WrongType(f"{value!r} is no argument of a command: give text, a number or a path")
+        raise WrongType(f"{value!r} cannot be an argument of a command: give text, a number or a path")
     return str(value)
 
 

@@ -72,7 +72,7 @@ class Scenario:
     def from_toml(cls, text: str) -> Self:
         """Returns a scenario from TOML text. Relative paths in the text are relative to the current folder."""
         if not isinstance(text, str):
-            raise WrongType(f"{text!r} is no text of a scenario")
+            raise WrongType(f"{text!r} is not the text of a scenario")
         quoted(text)
         scenario = cls.__new__(cls)
         scenario._set, scenario._path, scenario._text, scenario._folders = {}, None, text, ()
@@ -170,4 +170,4 @@ def _path_of(path: str | PathLike[str]) -> Path:
     try:
         return Path(fspath(path))
     except TypeError as why:
-        raise WrongType(f"{path!r} is no scenario: give a Scenario, or the path of a file") from why
+        raise WrongType(f"{path!r} is not a scenario: give a Scenario, or the path of a file") from why

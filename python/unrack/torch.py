@@ -496,7 +496,7 @@ def _bytes(tensor: torch.Tensor) -> torch.Tensor:
     """Returns the elements of a CPU tensor as a flat tensor of bytes. Raises `ValueError` for a tensor on another device."""
     if tensor.device.type != "cpu":
         raise ValueError(
-            f"unrack passes tensors of processors, and not of {tensor.device}: move it by `.cpu()`"
+            f"unrack supports CPU tensors only, not {tensor.device}: move the tensor with `.cpu()`"
         )
     flat = tensor.detach().contiguous().reshape(-1)
     return flat.view(torch.uint8) if flat.numel() else torch.empty(0, dtype=torch.uint8)

@@ -35,7 +35,7 @@ def number_of(value: object) -> int | float | Fraction:
         return value
     number: Any = _of_python(value)
     if isinstance(number, bool) or _kind(number) in ("b", "m", "M"):
-        raise TypeError(f"no number: {value!r}")
+        raise TypeError(f"not a number: {value!r}")
     if isinstance(number, Integral):
         return int(number)
     if isinstance(number, Decimal):
@@ -44,7 +44,7 @@ def number_of(value: object) -> int | float | Fraction:
         return Fraction(int(number.numerator), int(number.denominator))
     if isinstance(number, Real):
         return float(number)
-    raise TypeError(f"no number: {value!r}")
+    raise TypeError(f"not a number: {value!r}")
 
 
 def is_one(value: object) -> bool:
@@ -76,7 +76,7 @@ def path_of(name: str, path: object) -> str:
     except TypeError as why:
         raise WrongType(f"{name} is {path!r}: give a path") from why
     if "\0" in text or not text:
-        raise Refused(f"{name} is {path!r}: no path is empty or has a zero byte")
+        raise Refused(f"{name} is {path!r}: a path must not be empty or contain a zero byte")
     return text
 
 
@@ -116,7 +116,7 @@ def quoted(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as why:
-        raise Refused(f"{text!r} is no text that UTF-8 can hold, as a scenario does") from why
+        raise Refused(f"{text!r} cannot be encoded as UTF-8, which a scenario requires") from why
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 
@@ -152,9 +152,9 @@ def _mapping(name: str, values: object) -> Mapping[Any, object]:
 
 def _key(key: object) -> str:
     if not isinstance(key, str):
-        raise WrongType(f"{key!r} is no key of a scenario: give text, such as 'workload.load'")
+        raise WrongType(f"{key!r} is not a key of a scenario: give text, such as 'workload.load'")
     if "=" in key:
-        raise Refused(f"{key!r} is no key of a scenario: a value is given beside its key")
+        raise Refused(f"{key!r} is not a key of a scenario: give the value separately from the key")
     return quoted(key)[1:-1]
 
 
@@ -195,14 +195,14 @@ def plain(value: object, depth: int = 0) -> object:
     try:
         number = number_of(value)
     except TypeError as why:
-        raise WrongType(f"{value!r} is no value of a scenario: give text, a number or a list") from why
+        raise WrongType(f"{value!r} is not a value in a scenario: give text, a number or a list") from why
     return _number(value, number)
 
 
 def _number(value: object, number: float | Fraction) -> int | float:
     """Returns a number that TOML and JSON can represent. A float with an integer value, such as 1e6, becomes an `int`."""
     if isinstance(number, float) and not math.isfinite(number):
-        raise Refused(f"{value!r} is no number of a scenario: it has to be finite")
+        raise Refused(f"{value!r} is not a number in a scenario: it must be finite")
     if not -_MOST < number < _MOST:
         bits = int(number).bit_length()
         raise Refused(f"a number of a scenario has at most 64 bits, and this one {bits}")
@@ -219,7 +219,7 @@ def _bounded(name: str, values: Iterable[object]) -> Iterator[object]:
 
 def _name(key: object) -> str:
     if not isinstance(key, str):
-        raise WrongType(f"{key!r} is no key of a scenario: give text")
+        raise WrongType(f"{key!r} is not a key of a scenario: give text")
     return str(key)
 
 

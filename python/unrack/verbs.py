@@ -1,8 +1,8 @@
 """Verbs of the command, as functions. Written by `python/generate.py` from the command's own definition.
 
-Each runs the command and returns a `Result`; `compare` and `map` ask their question in this process, and the command makes
-the runs. Arguments are those of the command: numbers, or text with units (`"10us"`, `"25%"`, `"100Gbps"`). They raise
-`Refused`, `Failed` or `Lacking`, as the exit status says. Ctrl-C ends the command.
+Each runs the command and returns a `Result`; `compare` and `map` are evaluated in this process, and the command only makes
+the runs. Arguments are those of the command: numbers, or text with units (`"10us"`, `"25%"`, `"100Gbps"`). A function raises
+`Refused`, `Failed` or `Lacking`, depending on the exit status. Ctrl-C ends the command.
 """
 
 from unrack.results import Result, Value, Values, called

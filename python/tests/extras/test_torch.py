@@ -102,8 +102,8 @@ class Groups(unittest.TestCase):
             self.assertIn("move it by `.cpu()`", said["device"])
             self.assertIn("shape (4,)", said["shape"])
             self.assertEqual(
-                said.get("ended", "rank 2 is gone, or has left the group"),
-                "rank 2 is gone, or has left the group",
+                said.get("ended", "rank 2 has ended, or has left the group"),
+                "rank 2 has ended, or has left the group",
             )
         until(self.pool.is_empty, lambda: f"{self.pool.books()} is left")
 

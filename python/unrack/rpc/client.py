@@ -5,6 +5,7 @@ import ctypes
 import os
 import sys
 import threading
+import time
 from typing import Self
 
 from unrack.closing import Closing
@@ -29,22 +30,24 @@ class Client(Closing):
             method: Name of the method to call.
             size: Length of the request in bytes.
             room: Maximum length of the answer in bytes; None means `size`.
-            deadline: Seconds, counted from the return of this method, after which the call fails with `Deadline`. Replaces the
-                client's deadline.
+            deadline: Seconds from now after which the call fails with `Deadline`. Replaces the client's deadline, also for the
+                wait for room if too many calls are in flight.
 
-        Raises `Exhausted` if too many calls are in flight and none ends within the client's deadline.
+        Raises `Exhausted` if too many calls are in flight and none ends within the deadline.
         """
         room = size if room is None else room
         client = self._open()
         if size < 0 or room < 0:
             raise ValueError(f"a message of {min(size, room)} bytes")
+        begin = time.monotonic()
         call = native.in_slices(
             lambda limit: Handle("call", "call_new_within", client.pointer, size, room, limit),
-            self._deadline,
+            self._deadline if deadline is None else deadline,
             Exhausted,
         )
         if deadline is not None:
-            native.run("call_deadline", call.pointer, native.nanoseconds(deadline))
+            left = max(0.0, deadline - (time.monotonic() - begin))
+            native.run("call_deadline", call.pointer, native.nanoseconds(left))
         return Call(call, method, self._deadline)
 
     @property
@@ -222,7 +225,7 @@ class Parts:
         native.release(self._part)
         # Two references are expected: this object's attribute and getrefcount's argument. A slice or array of the part holds another.
         if self._exporter is not None and sys.getrefcount(self._exporter) > 2:
-            raise BufferError("the part before is still used: copy what is to be kept")
+            raise BufferError("the previous part is still in use: copy the data that you keep")
         base, size = ctypes.c_void_p(), ctypes.c_size_t()
         places, pointer = (ctypes.byref(base), ctypes.byref(size)), self._handle.pointer
         try:

@@ -131,7 +131,7 @@ def _handle(name: str, handler: Callable[[Incoming], int], pointer: int) -> int:
         _here.handling = False
     if call._close():
         _log.error(
-            "the handler of %s keeps views of a message that is gone: it must copy what it keeps", name
+            "the handler of %s keeps views of a message after its return: it must copy the data that it keeps", name
         )
         return _FAILED
     return number
@@ -183,7 +183,7 @@ class _Streams:
             if close is not None:
                 close()
         except Exception:  # noqa: BLE001 (no caller is left to raise it to)
-            _log.exception("the handler of %s failed when its answer was over", self._name)
+            _log.exception("the handler of %s failed when its answer was closed", self._name)
 
 
 class Server(Closing):

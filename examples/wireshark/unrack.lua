@@ -1,7 +1,7 @@
 -- Dissects the packets of captures that `unrack sim --pcap` writes for fabrics other than TCP and DCTCP:
 -- LINKTYPE_USER0, a header of 48 bytes, laid out in crates/sim/sim/src/observe/wire/plain.rs.
 --
---   wireshark -X lua_script:share/wireshark/unrack.lua run.pcapng
+--   wireshark -X lua_script:examples/wireshark/unrack.lua run.pcapng
 --
 -- or copy this file to the folder "Personal Lua Plugins" of Wireshark's Help > About > Folders.
 

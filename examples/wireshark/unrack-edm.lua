@@ -1,7 +1,7 @@
 -- Dissects the memory messages of captures that `unrack phy trace --pcap` writes: LINKTYPE_USER0, 66-bit blocks
 -- whose layout is in crates/sim/phy/src/edm/layout.rs.
 --
---   wireshark -X lua_script:share/wireshark/unrack-edm.lua run.pcapng
+--   wireshark -X lua_script:examples/wireshark/unrack-edm.lua run.pcapng
 --
 -- Captures of `unrack sim` are LINKTYPE_USER0 too: load unrack.lua for those instead.
 
